@@ -1,0 +1,121 @@
+//! Gaussians (Sec. 3.1): a mean and a full covariance, their validity and their density.
+
+mod density;
+pub(crate) mod special;
+
+pub use density::{mahalanobis, nll, nll_pull};
+
+use crate::error::{Error, Result, dimension};
+use crate::kernel::cholesky;
+
+/// `N(mean, cov)`, the covariance row-major and full. Also used for cotangents `(∂ℓ/∂μ, ∂ℓ/∂Σ)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gaussian {
+    /// `μ`, length `D`.
+    pub mean: Vec<f64>,
+    /// `Σ`, row-major `[D, D]`.
+    pub cov: Vec<f64>,
+}
+
+impl Gaussian {
+    /// Checks that the numbers are finite and that `cov` is a covariance.
+    pub fn new(mean: Vec<f64>, cov: Vec<f64>) -> Result<Self> {
+        check(&mean, &cov, mean.len(), "start")?;
+        Ok(Gaussian { mean, cov })
+    }
+
+    /// An isotropic Gaussian, `Σ = var · I`; a point if `var` is zero.
+    pub fn isotropic(mean: Vec<f64>, var: f64) -> Result<Self> {
+        let d = mean.len();
+        let mut cov = vec![0.0; d * d];
+        for i in 0..d {
+            cov[i * d + i] = var;
+        }
+        Gaussian::new(mean, cov)
+    }
+
+    /// Number of dimensions.
+    pub fn dim(&self) -> usize {
+        self.mean.len()
+    }
+}
+
+/// A covariance may differ from its transpose, and from the square of its Cholesky factor, by this
+/// share of the two deviations: what a file written with nine digits holds.
+const COVARIANCE_NOISE: f64 = 1e-8;
+
+pub(crate) fn check(mean: &[f64], cov: &[f64], dim: usize, what: &str) -> Result<()> {
+    dimension(format!("{what}: mean"), dim, mean.len())?;
+    dimension(format!("{what}: entries of the covariance"), dim * dim, cov.len())?;
+    for (name, values) in [("mean", mean), ("covariance", cov)] {
+        if let Some(bad) = values.iter().find(|x| !x.is_finite()) {
+            return Err(Error::Range {
+                what: format!("{what}: an entry of the {name}"),
+                value: *bad,
+                must: "finite",
+            });
+        }
+    }
+    let refuse = |why: String| Err(Error::NotCovariance { what: format!("{what}: covariance"), why });
+    for i in 0..dim {
+        if cov[i * dim + i] < 0.0 {
+            return refuse(format!("variance {i} is {}", cov[i * dim + i]));
+        }
+    }
+    let scale = |i: usize, j: usize| (cov[i * dim + i] * cov[j * dim + j]).sqrt();
+    let mut factor = cov.to_vec();
+    for i in 0..dim {
+        for j in 0..i {
+            let (a, b) = (cov[i * dim + j], cov[j * dim + i]);
+            if (a - b).abs() > COVARIANCE_NOISE * (scale(i, j) + a.abs()) {
+                return refuse(format!(
+                    "entries [{i}, {j}] = {a} and [{j}, {i}] = {b} differ; it must be symmetric"
+                ));
+            }
+        }
+    }
+    cholesky::factor_semidefinite(&mut factor, dim);
+    for i in 0..dim {
+        for j in 0..=i {
+            let square: f64 = (0..=j).map(|k| factor[i * dim + k] * factor[j * dim + k]).sum();
+            if (square - cov[i * dim + j]).abs() > COVARIANCE_NOISE * scale(i, j) + f64::MIN_POSITIVE {
+                return refuse(format!(
+                    "it is indefinite (seen at entry [{i}, {j}]); no eigenvalue may be negative"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn singular_and_tiny_covariances_are_accepted() {
+        for cov in [
+            vec![0.0; 4],
+            vec![1.0, 1.0, 1.0, 1.0],
+            vec![1.0, -1.0, -1.0, 1.0],
+            vec![1e-300, 0.0, 0.0, 1e8],
+            vec![1e-300, 1e-146, 1e-146, 1e8],
+        ] {
+            Gaussian::new(vec![0.0; 2], cov.clone()).unwrap_or_else(|e| panic!("{cov:?}: {e}"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_covariance_is_refused() {
+        for cov in [
+            vec![1.0, 0.5, 0.4, 1.0],
+            vec![1.0, 2.0, 2.0, 1.0],
+            vec![-1.0, 0.0, 0.0, 1.0],
+            vec![0.0, 1e-3, 1e-3, 1.0],
+            vec![1.0, f64::NAN, f64::NAN, 1.0],
+            vec![1.0, 0.0, 0.0],
+        ] {
+            assert!(Gaussian::new(vec![0.0; 2], cov.clone()).is_err(), "{cov:?}");
+        }
+    }
+}

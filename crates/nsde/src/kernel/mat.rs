@@ -1,0 +1,122 @@
+//! A row-major matrix whose rows are padded with zeros to whole SIMD vectors.
+
+use super::Real;
+
+/// Rows are padded to a multiple of this many bytes: one AVX-512 register.
+const ROW_BYTES: usize = 64;
+
+/// Number of scalars in a padded row of `cols` entries.
+pub(crate) fn padded<T: Real>(cols: usize) -> usize {
+    cols.next_multiple_of(ROW_BYTES / size_of::<T>())
+}
+
+/// Row-major, `stride ≥ cols`; the entries between `cols` and `stride` are zero at all times,
+/// so that kernels may run over whole vectors.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mat<T> {
+    pub rows: usize,
+    pub cols: usize,
+    pub stride: usize,
+    pub data: Vec<T>,
+}
+
+impl<T: Real> Mat<T> {
+    pub fn zeros(rows: usize, cols: usize) -> Self {
+        let stride = padded::<T>(cols);
+        Mat { rows, cols, stride, data: vec![T::ZERO; rows * stride] }
+    }
+
+    pub fn from_f64(rows: usize, cols: usize, values: &[f64]) -> Self {
+        let mut out = Self::zeros(rows, cols);
+        out.set_f64(values);
+        out
+    }
+
+    /// Takes dense row-major values.
+    #[track_caller]
+    pub fn set_f64(&mut self, values: &[f64]) {
+        assert_eq!(values.len(), self.rows * self.cols);
+        for (i, row) in values.chunks_exact(self.cols.max(1)).enumerate() {
+            for (x, v) in self.row_mut(i).iter_mut().zip(row) {
+                *x = T::of(*v);
+            }
+        }
+    }
+
+    /// Gives dense row-major values.
+    #[track_caller]
+    pub fn get_f64(&self, values: &mut [f64]) {
+        assert_eq!(values.len(), self.rows * self.cols);
+        for (i, row) in values.chunks_exact_mut(self.cols.max(1)).enumerate() {
+            for (v, x) in row.iter_mut().zip(self.row(i)) {
+                *v = x.f64();
+            }
+        }
+    }
+
+    /// Adds `self` to dense row-major values.
+    pub fn add_to_f64(&self, values: &mut [f64]) {
+        for (i, row) in values.chunks_exact_mut(self.cols.max(1)).enumerate() {
+            for (v, x) in row.iter_mut().zip(self.row(i)) {
+                *v += x.f64();
+            }
+        }
+    }
+
+    #[inline]
+    pub fn row(&self, i: usize) -> &[T] {
+        &self.data[i * self.stride..i * self.stride + self.cols]
+    }
+
+    #[inline]
+    pub fn row_mut(&mut self, i: usize) -> &mut [T] {
+        &mut self.data[i * self.stride..i * self.stride + self.cols]
+    }
+
+    #[inline]
+    pub fn at(&self, i: usize, j: usize) -> T {
+        self.data[i * self.stride + j]
+    }
+
+    #[inline]
+    pub fn at_mut(&mut self, i: usize, j: usize) -> &mut T {
+        &mut self.data[i * self.stride + j]
+    }
+
+    pub fn fill_zero(&mut self) {
+        self.data.fill(T::ZERO);
+    }
+
+    /// The identity, or its leading columns if the matrix is tall.
+    pub fn set_identity(&mut self) {
+        self.fill_zero();
+        for i in 0..self.rows.min(self.cols) {
+            *self.at_mut(i, i) = T::ONE;
+        }
+    }
+
+    pub fn copy_from(&mut self, other: &Mat<T>) {
+        debug_assert_eq!((self.rows, self.cols), (other.rows, other.cols));
+        self.data.copy_from_slice(&other.data);
+    }
+
+    pub fn add_assign(&mut self, other: &Mat<T>) {
+        debug_assert_eq!((self.rows, self.cols), (other.rows, other.cols));
+        for (a, b) in self.data.iter_mut().zip(&other.data) {
+            *a += *b;
+        }
+    }
+
+    pub fn transpose_from(&mut self, other: &Mat<T>) {
+        debug_assert_eq!((self.rows, self.cols), (other.cols, other.rows));
+        for i in 0..other.rows {
+            for (j, x) in other.row(i).iter().enumerate() {
+                self.data[j * self.stride + i] = *x;
+            }
+        }
+    }
+
+    pub fn is_finite(&self) -> bool {
+        self.data.iter().all(|x| x.finite())
+    }
+}

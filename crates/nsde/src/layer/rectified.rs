@@ -1,0 +1,218 @@
+//! What a kink leaves behind: the moments of `x⁺` and of the step `1(x > 0)` beyond their linear part.
+
+use super::smoothed::{PairRest, Rest};
+use crate::gaussian::special::{TAIL, angles, cdf, cdf2, pdf, plackett, softrelu};
+use std::f64::consts::PI;
+
+/// `c_0 … c_3` of the ReLU (METHOD, section 2): `σ SR(α)`, `Φ(α)`, `φ(α)/σ`, `−α φ(α)/σ²`.
+///
+/// A point mass (`sd = 0`) has `c_0 = m⁺` and `c_1` = 0, ½ or 1; the delta functions of the
+/// higher derivatives are taken as zero there.
+pub(crate) fn relu_smooth(mean: f64, sd: f64) -> [f64; 4] {
+    if sd == 0.0 {
+        let slope = if mean > 0.0 {
+            1.0
+        } else if mean < 0.0 {
+            0.0
+        } else {
+            0.5
+        };
+        return [mean.max(0.0), slope, 0.0, 0.0];
+    }
+    let a = mean / sd;
+    let density = pdf(a);
+    let c0 = if a > TAIL { mean } else { sd * softrelu(a) };
+    let c2 = density / sd;
+    let c3 = if density == 0.0 { 0.0 } else { -(a * density / sd) / sd };
+    [c0, cdf(a), c2, c3]
+}
+
+/// Adds `scale · e_n` of the ReLU to `e[n − 2]`, `n ≥ 2`: `e_n = (−1)ⁿ He_{n−2}(α) φ(α) σ / √n!`.
+pub(crate) fn add_relu_hermite(mean: f64, sd: f64, scale: f64, e: &mut [f64]) {
+    let a = mean / sd;
+    let density = pdf(a);
+    if density == 0.0 || scale == 0.0 {
+        return;
+    }
+    // Hermite polynomials over √k!, times φ, so that neither factor overflows.
+    let (mut now, mut before) = (density * sd * scale, 0.0);
+    let mut sign = 1.0;
+    for (k, e) in e.iter_mut().enumerate() {
+        let k = k as f64;
+        *e += sign * now / ((k + 1.0) * (k + 2.0)).sqrt();
+        sign = -sign;
+        (now, before) = ((a * now - k.sqrt() * before) / (k + 1.0).sqrt(), now);
+    }
+}
+
+/// Adds `scale · e_n` of the step to `e[n − 2]`, `n ≥ 2`: `e_n = (−1)ⁿ⁻¹ He_{n−1}(α) φ(α) / √n!`.
+pub(crate) fn add_step_hermite(mean: f64, sd: f64, scale: f64, e: &mut [f64]) {
+    let a = mean / sd;
+    let density = pdf(a);
+    if density == 0.0 || scale == 0.0 {
+        return;
+    }
+    let (mut now, mut before) = (a * density * scale, density * scale);
+    let mut sign = -1.0;
+    for (k, e) in e.iter_mut().enumerate() {
+        // `now` is he_{n−1} φ with n = k + 2.
+        let n = k as f64 + 2.0;
+        *e += sign * now / n.sqrt();
+        sign = -sign;
+        (now, before) = ((a * now - (n - 1.0).sqrt() * before) / n.sqrt(), now);
+    }
+}
+
+/// `Var[x⁺] − c_1² σ²`: what the best linear predictor leaves. Even in the mean, so it is always
+/// taken in the left tail, where nothing cancels.
+pub(crate) fn relu_rest(mean: f64, sd: f64) -> Rest {
+    let a = -(mean / sd).abs();
+    if a < -TAIL {
+        return Rest::default();
+    }
+    let (tail, density, sr) = (cdf(a), pdf(a), softrelu(a));
+    let unit = (tail + a * sr - sr * sr - tail * tail).max(0.0);
+    // d/dα of the unit value; `sr' = Φ`.
+    let slope = density + sr + a * tail - 2.0 * sr * tail - 2.0 * tail * density;
+    let slope = if mean > 0.0 { -slope } else { slope };
+    Rest {
+        value: sd * sd * unit,
+        d_mean: sd * slope,
+        // S = σ² s(α), α = m/σ:  ∂S/∂σ² = s − ½ α s'
+        d_var: unit - 0.5 * (mean / sd) * slope,
+    }
+}
+
+/// The part of `Cov[x⁺, y⁺]` beyond `Φ Φ Cov[x, y]`, by one smooth integral (METHOD, section 2):
+///
+/// ```text
+/// σ_iσ_j/2π ∫₀^{asin ρ} (ρ − sin θ) exp(−(α_i² + α_j² − 2α_iα_j sin θ)/(2cos²θ)) dθ
+/// ```
+pub(crate) fn relu_pair_exact(a: (f64, f64), b: (f64, f64), rho: f64, partials: bool) -> PairRest {
+    let ((m_i, sd_i), (m_j, sd_j)) = (a, b);
+    let (a_i, a_j) = (m_i / sd_i, m_j / sd_j);
+    if a_i.abs() > TAIL || a_j.abs() > TAIL {
+        return PairRest::default();
+    }
+    let rho = rho.clamp(-1.0, 1.0);
+    let mut sum = 0.0;
+    angles(rho, |theta, weight| sum += weight * (rho - theta.sin()) * plackett(a_i, a_j, theta));
+    let mut out = PairRest { value: sd_i * sd_j * sum / (2.0 * PI), ..Default::default() };
+    if partials {
+        let root = (1.0 - rho * rho).sqrt();
+        // α_j given x = 0, and α_i given y = 0, over the conditional deviation.
+        let given = |other: f64, here: f64| {
+            let shift = other - rho * here;
+            if root > 0.0 { shift / root } else { shift.signum() * f64::INFINITY }
+        };
+        let (phi_i, phi_j, cdf_i, cdf_j) = (pdf(a_i), pdf(a_j), cdf(a_i), cdf(a_j));
+        let (on_i, on_j) = (given(a_j, a_i), given(a_i, a_j));
+        let both = cdf2(a_i, a_j, rho);
+        out.d_cov = both - cdf_i * cdf_j;
+        // Cov[1(x>0), y⁺] less the slope of the linear term, Φ_j φ_i ρ.
+        let step = |a_j: f64, phi_i: f64, phi_j: f64, cdf_i: f64, cdf_j: f64, on_i: f64, on_j: f64| {
+            a_j * (both - cdf_i * cdf_j) + phi_j * (cdf(on_j) - cdf_i) + rho * phi_i * (cdf(on_i) - cdf_j)
+        };
+        out.d_mean = [
+            sd_j * step(a_j, phi_i, phi_j, cdf_i, cdf_j, on_i, on_j),
+            sd_i * step(a_i, phi_j, phi_i, cdf_j, cdf_i, on_j, on_i),
+        ];
+        // ½ Cov[δ(x), y⁺] less ½ c_3(i) c_1(j) C, with c_3 = −α φ/σ².
+        let delta = |a_i: f64, a_j: f64, phi_i: f64, cdf_j: f64, on_i: f64| {
+            let lifted = if root > 0.0 { root * softrelu_wide(on_i) } else { (a_j - rho * a_i).max(0.0) };
+            0.5 * phi_i * (lifted - softrelu(a_j) + rho * a_i * cdf_j)
+        };
+        out.d_var = [
+            sd_j / sd_i * delta(a_i, a_j, phi_i, cdf_j, on_i),
+            sd_i / sd_j * delta(a_j, a_i, phi_j, cdf_i, on_j),
+        ];
+    }
+    out
+}
+
+fn softrelu_wide(x: f64) -> f64 {
+    if x > TAIL { x } else { softrelu(x) }
+}
+
+/// `|ρ|` is kept this far below one in the derivative of the paper's formula, which grows like
+/// `1/√(1 − ρ²)` there.
+pub(crate) const PAPER_RHO_MAX: f64 = 1.0 - 1e-6;
+
+/// Below this `u² = (ρ/(1+ρ̄))²` the quotients of the paper's formula are 0/0 and a series serves.
+const PAPER_SERIES: f64 = 0.02;
+
+/// The part of `Cov[x⁺, y⁺]` beyond `Φ Φ Cov[x, y]` by the paper's formula (Sec. 4.2, Eqs. 23–26),
+/// corrected:
+///
+/// ```text
+/// Cov/(σ_iσ_j) ≈ ρ (Φ_iΦ_j + g/2π · exp(−q))          g = asin ρ − ρ/(1+ρ̄),  ρ̄ = √(1−ρ²)
+///     q = ρ (α_i² + α_j²)/(2g(1+ρ̄)) − (asin ρ − ρ) α_iα_j/(gρ)
+/// ```
+///
+/// # Departs from the paper
+/// As printed, Eq. 23 keeps the product of the means, `g` has a plus, and the exponential lacks
+/// the factor `ρ`. Decided by `corrected_paper_formula_is_close_to_quadrature`.
+///
+/// With `u = ρ/(1+ρ̄) = tan(½ asin ρ)`, `x = u²` and `G = 2 atan(u)/u − 1` there is neither `asin`
+/// nor a logarithm, and nothing is 0/0 at `ρ = 0`: `g = uG`, `q = (α_i²+α_j²)/2G − c α_iα_j`.
+pub(crate) fn relu_pair_paper(a: (f64, f64), b: (f64, f64), rho: f64, partials: bool) -> PairRest {
+    let ((m_i, sd_i), (m_j, sd_j)) = (a, b);
+    let (a_i, a_j) = (m_i / sd_i, m_j / sd_j);
+    if a_i.abs() > TAIL || a_j.abs() > TAIL {
+        return PairRest::default();
+    }
+    let rho = rho.clamp(-1.0, 1.0);
+    let bar = ((1.0 - rho) * (1.0 + rho)).sqrt();
+    let u = rho / (1.0 + bar);
+    let x = u * u;
+    // G(x) and c/u = H(x), with their derivatives in x.
+    let (g, g_x, h, h_x) = if x < PAPER_SERIES {
+        // G = 1 + 2Σ_{k≥1} (−x)ᵏ/(2k+1);  ((1+x)(G+1) − 2)/x = 4 Σ_{k≥0} (−x)ᵏ/((2k+1)(2k+3)).
+        let (mut g, mut g_x, mut n, mut n_x) = (1.0, 0.0, 0.0, 0.0);
+        let mut power = 1.0; // (−x)ᵏ
+        let mut lower = 0.0; // −(−x)ᵏ⁻¹, its derivative over k
+        for k in 0..12 {
+            let kf = k as f64;
+            if k > 0 {
+                g += 2.0 * power / (2.0 * kf + 1.0);
+                g_x += 2.0 * kf * lower / (2.0 * kf + 1.0);
+            }
+            let weight = 4.0 / ((2.0 * kf + 1.0) * (2.0 * kf + 3.0));
+            n += weight * power;
+            n_x += weight * kf * lower;
+            lower = -power;
+            power *= -x;
+        }
+        (g, g_x, 0.5 * n / g, 0.5 * (n_x * g - n * g_x) / (g * g))
+    } else {
+        let root = u.abs();
+        let g = 2.0 * root.atan() / root - 1.0;
+        let g_x = (1.0 / (1.0 + x) - 0.5 * (g + 1.0)) / x;
+        let n = ((1.0 + x) * (g + 1.0) - 2.0) / x;
+        let n_x = ((g + 1.0) + (1.0 + x) * g_x - n) / x;
+        (g, g_x, 0.5 * n / g, 0.5 * (n_x * g - n * g_x) / (g * g))
+    };
+    let (squares, product) = (a_i * a_i + a_j * a_j, a_i * a_j);
+    let q = 0.5 * squares / g - u * h * product;
+    let tail = (-q).exp() / (2.0 * PI);
+    let unit = rho * u * g * tail;
+    let mut out = PairRest { value: sd_i * sd_j * unit, ..Default::default() };
+    if partials {
+        let safe = ((1.0 - rho.abs().min(PAPER_RHO_MAX)) * (1.0 + rho.abs().min(PAPER_RHO_MAX))).sqrt();
+        let u_rho = 1.0 / (safe * (1.0 + safe));
+        let x_rho = 2.0 * u * u_rho;
+        let q_rho = -0.5 * squares / (g * g) * g_x * x_rho - (u_rho * h + u * h_x * x_rho) * product;
+        // d(ρg)/dρ = asin ρ = u(G + 1)
+        let d_rho = u * (g + 1.0) * tail - unit * q_rho;
+        let d_a = |here: f64, other: f64| -unit * (here / g - u * h * other);
+        let (d_i, d_j) = (d_a(a_i, a_j), d_a(a_j, a_i));
+        out.d_cov = d_rho;
+        out.d_mean = [sd_j * d_i, sd_i * d_j];
+        // σ_iσ_j K(α_i, α_j, ρ) at fixed covariance: ∂/∂σ_i² = σ_j/(2σ_i) (K − α_i K_α − ρ K_ρ).
+        out.d_var = [
+            0.5 * sd_j / sd_i * (unit - a_i * d_i - rho * d_rho),
+            0.5 * sd_i / sd_j * (unit - a_j * d_j - rho * d_rho),
+        ];
+    }
+    out
+}

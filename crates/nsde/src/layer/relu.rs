@@ -1,0 +1,40 @@
+//! The rectifier `u(h) = max(0, h)` (Sec. 4.2, Eqs. 23–27).
+
+use super::rectified;
+use super::smoothed::{PairRest, Pairwise, Rest, Smoothed};
+
+pub(crate) struct Relu;
+
+impl Smoothed for Relu {
+    fn value(&self, h: f64) -> f64 {
+        h.max(0.0)
+    }
+
+    fn slope(&self, h: f64) -> f64 {
+        rectified::relu_smooth(h, 0.0)[1]
+    }
+
+    fn smooth(&self, mean: f64, sd: f64) -> [f64; 4] {
+        rectified::relu_smooth(mean, sd)
+    }
+
+    fn hermite(&self, mean: f64, sd: f64, e: &mut [f64]) {
+        e.fill(0.0);
+        rectified::add_relu_hermite(mean, sd, 1.0, e);
+    }
+
+    fn rest(&self, mean: f64, sd: f64) -> Rest {
+        rectified::relu_rest(mean, sd)
+    }
+
+    fn has_pairs(&self, _: Pairwise, _: f64) -> bool {
+        true
+    }
+
+    fn pair(&self, how: Pairwise, a: (f64, f64), b: (f64, f64), rho: f64, partials: bool) -> PairRest {
+        match how {
+            Pairwise::Exact => rectified::relu_pair_exact(a, b, rho, partials),
+            Pairwise::Paper => rectified::relu_pair_paper(a, b, rho, partials),
+        }
+    }
+}

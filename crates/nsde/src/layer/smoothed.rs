@@ -1,0 +1,63 @@
+//! What an activation must tell about itself: its Gaussian-smoothed derivatives and its rest.
+
+/// `Var[u(h)] − c_1² σ²`, the variance that the best linear predictor of `u(h)` leaves, and its
+/// derivatives in the mean and the variance of `h`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rest {
+    pub value: f64,
+    pub d_mean: f64,
+    pub d_var: f64,
+}
+
+/// `Cov[u(x), u(y)] − c_1(x) c_1(y) Cov[x, y]` and its derivatives: in `Cov[x, y]` with the
+/// variances held, in the two means, and in the two variances with the covariance held.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PairRest {
+    pub value: f64,
+    pub d_cov: f64,
+    pub d_mean: [f64; 2],
+    pub d_var: [f64; 2],
+}
+
+/// Which pairwise formula is asked for, where the series is not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Pairwise {
+    Exact,
+    Paper,
+}
+
+/// An elementwise function `u`, smoothed by `h ~ N(mean, sd²)`, `h = mean + sd·z`.
+///
+/// Covariance, expected Jacobian and adjoint follow from these for every activation alike
+/// (`layer/activation.rs`).
+pub(crate) trait Smoothed: Sync {
+    /// `u(h)`.
+    fn value(&self, h: f64) -> f64;
+
+    /// `u'(h)`.
+    fn slope(&self, h: f64) -> f64;
+
+    /// `c_n = E[u⁽ⁿ⁾(h)]` for `n = 0 … 3`; `sd = 0` is a point mass.
+    fn smooth(&self, mean: f64, sd: f64) -> [f64; 4];
+
+    /// `e[k] = e_{k+2}`, where `e_n = E[u(h) He_n(z)] / √n! = c_n sdⁿ / √n!`; `sd > 0`.
+    fn hermite(&self, mean: f64, sd: f64, e: &mut [f64]);
+
+    /// The diagonal beyond the linear term; `sd > 0`.
+    fn rest(&self, mean: f64, sd: f64) -> Rest;
+
+    /// Whether [`pair`](Smoothed::pair) is there to be asked, for deviations up to `sd`.
+    fn has_pairs(&self, _: Pairwise, _sd: f64) -> bool {
+        false
+    }
+
+    /// An entry beyond the linear term by a formula of its own, for `(mean, sd)` of both.
+    fn pair(&self, _: Pairwise, _a: (f64, f64), _b: (f64, f64), _rho: f64, _partials: bool) -> PairRest {
+        unreachable!("asked for a pair formula that has_pairs denies")
+    }
+
+    /// Terms after which the series is exact to about 1e-12, for deviations up to `sd`.
+    fn long_terms(&self, _sd: f64) -> usize {
+        unreachable!("an exact pair formula makes a long series needless")
+    }
+}

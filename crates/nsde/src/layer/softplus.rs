@@ -1,0 +1,22 @@
+//! The softplus `ln(1 + eʰ)`; its derivative is the logistic function.
+
+use super::sigmoid::Sigmoid;
+use super::sigmoidal::Sigmoidal;
+use std::f64::consts::PI;
+
+pub(crate) struct Softplus;
+
+impl Sigmoidal for Softplus {
+    fn derivatives(&self, h: f64) -> [f64; 4] {
+        let [y, d, d2, _] = Sigmoid.derivatives(h);
+        [h.max(0.0) + (-h.abs()).exp().ln_1p(), y, d, d2]
+    }
+
+    fn asymptotes(&self) -> [(f64, f64); 2] {
+        [(0.0, 0.0), (0.0, 1.0)]
+    }
+
+    fn pole(&self) -> f64 {
+        PI
+    }
+}

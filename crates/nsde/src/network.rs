@@ -1,0 +1,422 @@
+//! Networks: a list of layers (Secs. 3.2–3.4), pushed down (VMM) and pulled back.
+
+use crate::error::{Error, Result, dimension};
+use crate::flow::{Covariance, Flow};
+use crate::kernel::{Mat, Real};
+use crate::layer::activation::{self, ActivationTape};
+use crate::layer::residual::{Residual, ResidualTape};
+use crate::layer::smoothed::Smoothed;
+use crate::layer::{Layer, Linear, LinearOp, Moments, dropout};
+use crate::points::{Masks, PointTape};
+use crate::solver::Stats;
+
+/// A chain of layers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    layers: Vec<Layer>,
+    input: usize,
+    output: usize,
+}
+
+/// Moments of a network's output for a Gaussian input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkMoments {
+    /// `E[f(x)]`, length `output`.
+    pub mean: Vec<f64>,
+    /// `Cov[f(x)]`, row-major `[output, output]`.
+    pub cov: Vec<f64>,
+    /// `E[∂f/∂x]`, row-major `[output, input]`.
+    pub jac: Vec<f64>,
+}
+
+impl Network {
+    /// Chains `layers` on an input of length `input`; every layer must fit the one before it.
+    pub fn new(input: usize, layers: Vec<Layer>) -> Result<Self> {
+        if input == 0 {
+            return Err(Error::Architecture { net: "network".into(), why: "has no inputs".into() });
+        }
+        let mut width = input;
+        for (place, layer) in layers.iter().enumerate() {
+            let name = || format!("layer {place} ({})", layer.kind());
+            match layer {
+                Layer::Linear(l) => {
+                    dimension(format!("{}: input width", name()), width, l.input)?;
+                    width = l.output;
+                }
+                Layer::Dropout { keep } if !(*keep > 0.0 && *keep <= 1.0) => {
+                    return Err(Error::Range {
+                        what: format!("{}: keep", name()),
+                        value: *keep,
+                        must: "in (0, 1]",
+                    });
+                }
+                Layer::LeakyRelu { slope } if !(*slope >= 0.0 && *slope <= 1.0) => {
+                    return Err(Error::Range {
+                        what: format!("{}: slope", name()),
+                        value: *slope,
+                        must: "in [0, 1]",
+                    });
+                }
+                Layer::Residual(inner) => {
+                    dimension(format!("{}: input width", name()), width, inner.input)?;
+                    dimension(format!("{}: output width", name()), width, inner.output)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(Network { layers, input, output: width })
+    }
+
+    /// A multilayer perceptron `input → hidden → … → output`, `activation` after each hidden layer,
+    /// then dropout if `keep < 1`; weights uniform in `±1/√fan_in`, as PyTorch starts them.
+    pub fn perceptron(
+        input: usize,
+        hidden: &[usize],
+        output: usize,
+        activation: Layer,
+        keep: f64,
+        rng: &mut impl rand::Rng,
+    ) -> Result<Self> {
+        let mut layers = Vec::new();
+        let mut width = input;
+        for (place, next) in hidden.iter().chain([&output]).enumerate() {
+            layers.push(Layer::Linear(Linear::random(width, *next, rng)?));
+            width = *next;
+            if place < hidden.len() {
+                layers.push(activation.clone());
+                if keep < 1.0 {
+                    layers.push(Layer::Dropout { keep });
+                }
+            }
+        }
+        Network::new(input, layers)
+    }
+
+    /// The layers, in order.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Length of the input.
+    pub fn input(&self) -> usize {
+        self.input
+    }
+
+    /// Length of the output.
+    pub fn output(&self) -> usize {
+        self.output
+    }
+
+    /// Whether any layer draws a dropout mask.
+    pub fn has_dropout(&self) -> bool {
+        self.layers.iter().any(|l| match l {
+            Layer::Dropout { keep } => *keep < 1.0,
+            Layer::Residual(inner) => inner.has_dropout(),
+            _ => false,
+        })
+    }
+
+    /// Calls `each(name, shape, values)` for every parameter array, in the order of the flat
+    /// parameter vector. Names are PyTorch's: `0.weight`, `0.bias`, `2.layers.0.weight`, …
+    pub fn visit<'a>(&'a self, prefix: &str, each: &mut dyn FnMut(String, Vec<usize>, &'a [f64])) {
+        for (place, layer) in self.layers.iter().enumerate() {
+            match layer {
+                Layer::Linear(l) => {
+                    each(format!("{prefix}{place}.weight"), vec![l.output, l.input], &l.weight);
+                    each(format!("{prefix}{place}.bias"), vec![l.output], &l.bias);
+                }
+                Layer::Residual(inner) => inner.visit(&format!("{prefix}{place}.layers."), each),
+                _ => {}
+            }
+        }
+    }
+
+    /// Like [`visit`](Network::visit), to change the values.
+    pub fn visit_mut(&mut self, each: &mut dyn FnMut(&mut [f64])) {
+        for layer in &mut self.layers {
+            match layer {
+                Layer::Linear(l) => {
+                    each(&mut l.weight);
+                    each(&mut l.bias);
+                }
+                Layer::Residual(inner) => inner.visit_mut(each),
+                _ => {}
+            }
+        }
+    }
+
+    /// Number of parameters.
+    pub fn parameter_count(&self) -> usize {
+        let mut n = 0;
+        self.visit("", &mut |_, _, values| n += values.len());
+        n
+    }
+
+    /// Mean, covariance and expected Jacobian for `x ~ N(mean, cov)`: one pass (Eqs. 11, 16–18).
+    ///
+    /// Cost `O(width³)` per hidden layer.
+    pub fn moments(&self, mean: &[f64], cov: &[f64], moments: Moments) -> Result<NetworkMoments> {
+        let n = self.input;
+        crate::gaussian::check(mean, cov, n, "input")?;
+        moments.check()?;
+        let chain = Chain::<f64>::new(self);
+        let mut tape = chain.tape(n, moments);
+        let base = Mat::from_f64(n, n, cov);
+        let start = tape.start();
+        start.fill_zero();
+        start.mean[..n].copy_from_slice(mean);
+        start.jac.set_identity();
+        chain.push(&base, &mut tape, moments, &mut Stats::default());
+        let out = tape.end();
+        let mut full = Covariance::zeros(self.output, n);
+        full.push(out, &base);
+        let mut result = NetworkMoments {
+            mean: out.mean[..self.output].to_vec(),
+            cov: vec![0.0; self.output * self.output],
+            jac: vec![0.0; self.output * n],
+        };
+        full.cov.get_f64(&mut result.cov);
+        out.jac.get_f64(&mut result.jac);
+        if result.mean.iter().chain(&result.cov).any(|x| !x.is_finite()) {
+            return Err(Error::NonFinite { trajectory: 0, step: 0 });
+        }
+        Ok(result)
+    }
+
+    /// The network on one point; dropout masks are drawn from `rng`, or dropout is the identity.
+    pub fn eval(&self, x: &[f64], rng: Option<&mut dyn rand::Rng>) -> Result<Vec<f64>> {
+        dimension("input", self.input, x.len())?;
+        let chain = Chain::<f64>::new(self);
+        let mut tape = PointTape::new(&chain, 1);
+        tape.start().set_f64(x);
+        chain.eval(
+            &mut tape,
+            match rng {
+                Some(rng) => Masks::Draw(rng),
+                None => Masks::Identity,
+            },
+        );
+        Ok(tape.end().row(0).to_vec())
+    }
+}
+
+impl Moments {
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Moments::Series { terms } if !(1..=Moments::MAX_TERMS).contains(&terms) => Err(Error::Range {
+                what: "number of series terms".into(),
+                value: terms as f64,
+                must: "between 1 and 64",
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A layer in the precision of the kernels.
+pub(crate) enum Op<T> {
+    Linear(LinearOp<T>),
+    Dropout { keep: f64 },
+    Identity,
+    Activation { u: Box<dyn Smoothed>, exponential: bool },
+    Residual(Residual<T>),
+}
+
+/// A network in the precision of the kernels.
+pub(crate) struct Chain<T> {
+    pub ops: Vec<Op<T>>,
+    /// Width before each layer, and after the last.
+    pub widths: Vec<usize>,
+}
+
+/// The flows before each layer and after the last, their cotangents, and each layer's own tape.
+pub(crate) struct Tape<T> {
+    flows: Vec<Flow<T>>,
+    bars: Vec<Flow<T>>,
+    ops: Vec<OpTape<T>>,
+}
+
+enum OpTape<T> {
+    None,
+    Linear(crate::layer::linear::LinearTape<T>),
+    Dropout(Covariance<T>),
+    Activation(Box<ActivationTape<T>>),
+    Residual(Box<ResidualTape<T>>),
+}
+
+/// Gradient of a chain's parameters.
+pub(crate) struct ChainGrad<T> {
+    pub ops: Vec<OpGrad<T>>,
+}
+
+pub(crate) enum OpGrad<T> {
+    None,
+    Linear(crate::layer::linear::LinearGrad<T>),
+    Residual(ChainGrad<T>),
+}
+
+impl<T: Real> ChainGrad<T> {
+    pub fn fill_zero(&mut self) {
+        for op in &mut self.ops {
+            match op {
+                OpGrad::None => {}
+                OpGrad::Linear(g) => {
+                    g.weight.fill_zero();
+                    g.bias.fill(T::ZERO);
+                }
+                OpGrad::Residual(g) => g.fill_zero(),
+            }
+        }
+    }
+
+    /// Adds to the flat gradient, in the order of [`Network::visit`]; returns what is left of it.
+    pub fn add_to<'a>(&self, mut flat: &'a mut [f64]) -> &'a mut [f64] {
+        for op in &self.ops {
+            match op {
+                OpGrad::None => {}
+                OpGrad::Linear(g) => {
+                    let (weight, rest) = flat.split_at_mut(g.weight.rows * g.weight.cols);
+                    g.weight.add_to_f64(weight);
+                    let (bias, rest) = rest.split_at_mut(g.bias.len());
+                    for (to, from) in bias.iter_mut().zip(&g.bias) {
+                        *to += from.f64();
+                    }
+                    flat = rest;
+                }
+                OpGrad::Residual(g) => flat = g.add_to(flat),
+            }
+        }
+        flat
+    }
+}
+
+impl<T: Real> Chain<T> {
+    pub fn new(network: &Network) -> Self {
+        let mut widths = vec![network.input];
+        let mut ops = Vec::with_capacity(network.layers.len());
+        for layer in &network.layers {
+            let mut width = *widths.last().unwrap_or(&network.input);
+            ops.push(match layer {
+                Layer::Linear(l) => {
+                    width = l.output;
+                    Op::Linear(LinearOp::new(l))
+                }
+                Layer::Dropout { keep } => Op::Dropout { keep: *keep },
+                Layer::Residual(inner) => Op::Residual(Residual { inner: Chain::new(inner) }),
+                other => match other.smoothed() {
+                    Some(u) => Op::Activation { u, exponential: matches!(other, Layer::Exp) },
+                    None => Op::Identity,
+                },
+            });
+            widths.push(width);
+        }
+        Chain { ops, widths }
+    }
+
+    /// Takes over changed parameters of the same network.
+    pub fn load(&mut self, network: &Network) {
+        for (op, layer) in self.ops.iter_mut().zip(&network.layers) {
+            match (op, layer) {
+                (Op::Linear(op), Layer::Linear(l)) => op.load(l),
+                (Op::Residual(op), Layer::Residual(inner)) => op.inner.load(inner),
+                _ => {}
+            }
+        }
+    }
+
+    /// Room for one pass, with `inputs` columns in the Jacobian.
+    pub fn tape(&self, inputs: usize, moments: Moments) -> Tape<T> {
+        let flows: Vec<_> = self.widths.iter().map(|w| Flow::zeros(*w, inputs)).collect();
+        let ops = self
+            .ops
+            .iter()
+            .zip(&self.widths)
+            .map(|(op, width)| match op {
+                Op::Linear(l) => OpTape::Linear(l.tape(inputs)),
+                Op::Dropout { .. } => OpTape::Dropout(Covariance::zeros(*width, inputs)),
+                Op::Identity => OpTape::None,
+                Op::Activation { u, .. } => {
+                    OpTape::Activation(Box::new(ActivationTape::new(*width, inputs, moments, u.as_ref())))
+                }
+                Op::Residual(r) => OpTape::Residual(Box::new(r.tape(inputs, moments))),
+            })
+            .collect();
+        Tape { bars: flows.clone(), flows, ops }
+    }
+
+    pub fn grad(&self) -> ChainGrad<T> {
+        let ops = self
+            .ops
+            .iter()
+            .map(|op| match op {
+                Op::Linear(l) => OpGrad::Linear(l.grad()),
+                Op::Residual(r) => OpGrad::Residual(r.inner.grad()),
+                _ => OpGrad::None,
+            })
+            .collect();
+        ChainGrad { ops }
+    }
+
+    /// Pushes the flow at the tape's start down to its end, for `x ~ N(·, base)`.
+    pub fn push(&self, base: &Mat<T>, tape: &mut Tape<T>, moments: Moments, stats: &mut Stats) {
+        for (l, op) in self.ops.iter().enumerate() {
+            let (before, after) = tape.flows.split_at_mut(l + 1);
+            let (h, out) = (&before[l], &mut after[0]);
+            match (op, &mut tape.ops[l]) {
+                (Op::Linear(op), OpTape::Linear(t)) => op.push(h, out, t),
+                (Op::Dropout { keep }, OpTape::Dropout(t)) => dropout::push(*keep, h, base, out, t),
+                (Op::Activation { u, exponential }, OpTape::Activation(t)) => {
+                    activation::push(u.as_ref(), *exponential, moments, h, base, out, t, stats);
+                }
+                (Op::Residual(op), OpTape::Residual(t)) => op.push(h, base, out, t, moments, stats),
+                _ => out.copy_from(h),
+            }
+        }
+    }
+
+    /// Adjoint of [`push`](Self::push): the cotangent at the tape's end goes back to its start;
+    /// adds to `base_bar` and `grad`.
+    pub fn pull(&self, tape: &mut Tape<T>, base_bar: &mut Mat<T>, grad: &mut ChainGrad<T>) {
+        for (l, op) in self.ops.iter().enumerate().rev() {
+            let (before, after) = tape.bars.split_at_mut(l + 1);
+            let (h_bar, out_bar) = (&mut before[l], &after[0]);
+            let h = &tape.flows[l];
+            match (op, &mut tape.ops[l], &mut grad.ops[l]) {
+                (Op::Linear(op), OpTape::Linear(t), OpGrad::Linear(g)) => op.pull(h, out_bar, h_bar, t, g),
+                (Op::Dropout { keep }, OpTape::Dropout(t), _) => {
+                    dropout::pull(*keep, h, out_bar, h_bar, base_bar, t);
+                }
+                (Op::Activation { u, .. }, OpTape::Activation(t), _) => {
+                    activation::pull(u.as_ref(), h, out_bar, h_bar, base_bar, t);
+                }
+                (Op::Residual(op), OpTape::Residual(t), OpGrad::Residual(g)) => {
+                    op.pull(h, out_bar, h_bar, base_bar, t, g);
+                }
+                _ => h_bar.copy_from(out_bar),
+            }
+        }
+    }
+}
+
+impl<T: Real> Tape<T> {
+    /// The flow into the first layer.
+    pub fn start(&mut self) -> &mut Flow<T> {
+        &mut self.flows[0]
+    }
+
+    /// The flow out of the last layer.
+    pub fn end(&self) -> &Flow<T> {
+        &self.flows[self.flows.len() - 1]
+    }
+
+    /// The cotangent of the first flow, after a pull.
+    pub fn start_bar(&self) -> &Flow<T> {
+        &self.bars[0]
+    }
+
+    /// The flow out of the last layer and the place of its cotangent.
+    pub fn end_and_bar(&mut self) -> (&Flow<T>, &mut Flow<T>) {
+        let last = self.flows.len() - 1;
+        (&self.flows[last], &mut self.bars[last])
+    }
+}

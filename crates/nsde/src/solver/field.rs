@@ -1,0 +1,162 @@
+//! Drift and diffusion on points: `f(x, u)` and `L(x, u)` for many `x` at once, with adjoints.
+
+use super::noise::{Noise, triangle};
+use crate::kernel::{Mat, Real};
+use crate::network::{Chain, ChainGrad};
+use crate::points::{Masks, PointTape};
+use crate::sde::NeuralSde;
+
+pub(crate) struct Field<T> {
+    drift: Chain<T>,
+    noise: Noise<T>,
+    pub state: usize,
+}
+
+pub(crate) struct FieldWork<T> {
+    drift: PointTape<T>,
+    drift_grad: ChainGrad<T>,
+    noise: Option<(PointTape<T>, ChainGrad<T>)>,
+    scale_bar: Vec<f64>,
+}
+
+impl<T: Real> Field<T> {
+    pub fn new(sde: &NeuralSde) -> Self {
+        Field { drift: Chain::new(sde.drift()), noise: Noise::new(sde), state: sde.state() }
+    }
+
+    pub fn load(&mut self, sde: &NeuralSde) {
+        self.drift.load(sde.drift());
+        self.noise.load(sde);
+    }
+
+    pub fn work(&self, points: usize) -> FieldWork<T> {
+        FieldWork {
+            drift: PointTape::new(&self.drift, points),
+            drift_grad: self.drift.grad(),
+            noise: match &self.noise {
+                Noise::Net { chain, .. } => Some((PointTape::new(chain, points), chain.grad())),
+                _ => None,
+            },
+            scale_bar: self.noise.scale_bar(),
+        }
+    }
+
+    /// Whether there is any noise at all.
+    pub fn is_noisy(&self) -> bool {
+        !matches!(self.noise, Noise::None)
+    }
+
+    /// Evaluates both networks at the points `x`, `[points, D]` dense; masks for the drift first.
+    pub fn eval(&self, w: &mut FieldWork<T>, x: &[f64], u: &[f64], mut masks: Masks<'_>) {
+        fill(w.drift.start(), x, u, self.state);
+        self.drift.eval_with(&mut w.drift, &mut masks);
+        if let (Noise::Net { chain, .. }, Some((tape, _))) = (&self.noise, &mut w.noise) {
+            fill(tape.start(), x, u, self.state);
+            chain.eval_with(tape, &mut masks);
+        }
+    }
+
+    /// `f` at point `p`.
+    pub fn drift<'a>(&self, w: &'a FieldWork<T>, p: usize) -> &'a [T] {
+        w.drift.end().row(p)
+    }
+
+    /// Writes `L` at point `p` into a dense lower-triangular matrix that was zero.
+    pub fn noise(&self, w: &FieldWork<T>, p: usize, l: &mut [f64]) {
+        let d = self.state;
+        match (&self.noise, &w.noise) {
+            (Noise::Net { full, .. }, Some((tape, _))) => {
+                let row = tape.end().row(p);
+                for i in 0..d {
+                    if *full {
+                        for c in 0..=i {
+                            l[i * d + c] = row[triangle(i, c)].f64();
+                        }
+                    } else {
+                        l[i * d + i] = row[i].f64();
+                    }
+                }
+            }
+            (Noise::Constant { scale, .. }, _) => l.copy_from_slice(scale),
+            _ => {}
+        }
+    }
+
+    /// Sets the cotangent of `f` at point `p`.
+    pub fn set_drift_bar(&self, w: &mut FieldWork<T>, p: usize, bar: impl Iterator<Item = f64>) {
+        for (to, from) in w.drift.end_bar().row_mut(p).iter_mut().zip(bar) {
+            *to = T::of(from);
+        }
+    }
+
+    /// Sets the cotangent of `L` at point `p` from a dense matrix.
+    pub fn set_noise_bar(&self, w: &mut FieldWork<T>, p: usize, l_bar: &[f64]) {
+        let d = self.state;
+        match (&self.noise, &mut w.noise) {
+            (Noise::Net { full, .. }, Some((tape, _))) => {
+                let row = tape.end_bar().row_mut(p);
+                for i in 0..d {
+                    if *full {
+                        for c in 0..=i {
+                            row[triangle(i, c)] = T::of(l_bar[i * d + c]);
+                        }
+                    } else {
+                        row[i] = T::of(l_bar[i * d + i]);
+                    }
+                }
+            }
+            (Noise::Constant { .. }, _) => {
+                for i in 0..d {
+                    for c in 0..=i {
+                        w.scale_bar[i * d + c] += l_bar[i * d + c];
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adjoint of [`eval`](Self::eval) with the cotangents that were set: adds to `x_bar`.
+    pub fn pull(&self, w: &mut FieldWork<T>, x_bar: &mut [f64]) {
+        self.drift.eval_pull(&mut w.drift, &mut w.drift_grad);
+        add(w.drift.start_bar(), x_bar, self.state);
+        if let (Noise::Net { chain, .. }, Some((tape, grad))) = (&self.noise, &mut w.noise) {
+            chain.eval_pull(tape, grad);
+            add(tape.start_bar(), x_bar, self.state);
+        }
+    }
+
+    pub fn clear_gradient(&self, w: &mut FieldWork<T>) {
+        w.drift_grad.fill_zero();
+        if let Some((_, grad)) = &mut w.noise {
+            grad.fill_zero();
+        }
+        w.scale_bar.fill(0.0);
+    }
+
+    pub fn add_gradient(&self, w: &FieldWork<T>, flat: &mut [f64]) {
+        let rest = w.drift_grad.add_to(flat);
+        if let Some((_, grad)) = &w.noise {
+            grad.add_to(rest);
+        } else {
+            self.noise.add_scale_gradient(&w.scale_bar, rest);
+        }
+    }
+}
+
+/// Rows `[x, u]`, as far as the network reads.
+fn fill<T: Real>(to: &mut Mat<T>, x: &[f64], u: &[f64], state: usize) {
+    for (p, x) in x.chunks_exact(state).enumerate() {
+        for (to, from) in to.row_mut(p).iter_mut().zip(x.iter().chain(u)) {
+            *to = T::of(*from);
+        }
+    }
+}
+
+fn add<T: Real>(from: &Mat<T>, x_bar: &mut [f64], state: usize) {
+    for (p, x_bar) in x_bar.chunks_exact_mut(state).enumerate() {
+        for (to, from) in x_bar.iter_mut().zip(from.row(p)) {
+            *to += from.f64();
+        }
+    }
+}

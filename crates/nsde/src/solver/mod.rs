@@ -1,0 +1,308 @@
+//! Transition kernels (Sec. 3.5) behind one interface: BMM and its rivals.
+
+mod bmm;
+mod cubature;
+mod driver;
+mod field;
+mod monte_carlo;
+mod noise;
+
+use crate::error::{Error, Result, dimension};
+use crate::gaussian::{self, Gaussian};
+use crate::layer::Moments;
+use crate::sde::NeuralSde;
+use driver::Engine;
+
+/// How a Gaussian is carried over one step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Method {
+    /// Bidimensional moment matching (Algorithm 1): deterministic, through the layers.
+    Bmm,
+    /// The unscented transform with `2D + 1` points (Eq. 35). Dropout acts as the identity.
+    Cubature(Unscented),
+    /// Euler–Maruyama paths (Eq. 3), dropout masks redrawn at every step.
+    MonteCarlo {
+        /// Number of particles, at least 2.
+        samples: usize,
+        /// Seed; trajectory `i` of a batch uses stream `i`.
+        seed: u64,
+    },
+}
+
+/// Parameters of the unscented transform. The default has non-negative weights, so covariances stay
+/// positive semi-definite; the textbook `alpha = 1e-3` has a central weight near −10⁶ and does not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unscented {
+    /// Spread of the points.
+    pub alpha: f64,
+    /// Weight of the central point in the covariance.
+    pub beta: f64,
+    /// Secondary scaling.
+    pub kappa: f64,
+}
+
+impl Default for Unscented {
+    fn default() -> Self {
+        Unscented { alpha: 1.0, beta: 0.0, kappa: 0.0 }
+    }
+}
+
+/// Scalar type of the network kernels. Likelihoods and sums are `f64` either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Precision {
+    /// Double precision.
+    #[default]
+    F64,
+    /// Single precision: about 1.5 times faster, gradients good to about 1e-5. For training.
+    F32,
+}
+
+/// What a [`Solver`] does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// The transition kernel.
+    pub method: Method,
+    /// How `bmm` computes the moments of activations; the other kernels ignore it.
+    pub moments: Moments,
+    /// Scalar type of the kernels.
+    pub precision: Precision,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { method: Method::Bmm, moments: Moments::default(), precision: Precision::F64 }
+    }
+}
+
+/// One trajectory to be predicted: where it starts, its steps, its inputs.
+#[derive(Clone, Copy, Debug)]
+pub struct Rollout<'a> {
+    /// The state at the beginning.
+    pub start: &'a Gaussian,
+    /// Step sizes; their number is the number of steps.
+    pub dts: &'a [f64],
+    /// Control inputs, row-major `[steps, inputs]`; empty without inputs.
+    pub inputs: &'a [f64],
+}
+
+impl Rollout<'_> {
+    fn check(&self, state: usize, inputs: usize) -> Result<()> {
+        gaussian::check(&self.start.mean, &self.start.cov, state, "start")?;
+        self.check_steps(inputs)
+    }
+
+    /// The cheap part, for callers that made sure of the start before.
+    fn check_steps(&self, inputs: usize) -> Result<()> {
+        if self.inputs.len() != self.dts.len() * inputs {
+            dimension("control inputs (steps × inputs)", self.dts.len() * inputs, self.inputs.len())?;
+        }
+        for dt in self.dts {
+            if !(dt.is_finite() && *dt > 0.0) {
+                return Err(Error::Range {
+                    what: "step size".into(),
+                    value: *dt,
+                    must: "finite and positive",
+                });
+            }
+        }
+        if let Some(bad) = self.inputs.iter().find(|x| !x.is_finite()) {
+            return Err(Error::Range { what: "control input".into(), value: *bad, must: "finite" });
+        }
+        Ok(())
+    }
+}
+
+/// Moments after each step. Also the type of their cotangents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trajectory {
+    dim: usize,
+    steps: usize,
+    mean: Vec<f64>,
+    cov: Vec<f64>,
+}
+
+impl Trajectory {
+    /// Room for `steps` Gaussians of dimension `dim`.
+    pub fn zeros(dim: usize, steps: usize) -> Self {
+        Trajectory { dim, steps, mean: vec![0.0; dim * steps], cov: vec![0.0; dim * dim * steps] }
+    }
+
+    /// Number of dimensions.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Number of steps.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Mean after step `k` (the first step is 0).
+    pub fn mean(&self, k: usize) -> &[f64] {
+        &self.mean[k * self.dim..(k + 1) * self.dim]
+    }
+
+    /// Covariance after step `k`, row-major.
+    pub fn cov(&self, k: usize) -> &[f64] {
+        &self.cov[k * self.dim * self.dim..(k + 1) * self.dim * self.dim]
+    }
+
+    /// Mean and covariance after step `k`, to be changed.
+    pub fn at_mut(&mut self, k: usize) -> (&mut [f64], &mut [f64]) {
+        let d = self.dim;
+        (&mut self.mean[k * d..(k + 1) * d], &mut self.cov[k * d * d..(k + 1) * d * d])
+    }
+
+    /// The Gaussian after step `k`.
+    pub fn gaussian(&self, k: usize) -> Gaussian {
+        Gaussian { mean: self.mean(k).to_vec(), cov: self.cov(k).to_vec() }
+    }
+}
+
+/// How often a guard had to act. All zero in ordinary use.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// A variance came out below its own series by rounding, and was raised to it.
+    pub diagonal_raised: u64,
+    /// An exponential's log-moments were cut at 40.
+    pub exp_clamped: u64,
+    /// A pivot of a singular covariance was taken as zero (cubature, Monte Carlo start).
+    pub zero_pivot: u64,
+}
+
+impl Stats {
+    fn add(&mut self, other: Stats) {
+        self.diagonal_raised += other.diagonal_raised;
+        self.exp_clamped += other.exp_clamped;
+        self.zero_pivot += other.zero_pivot;
+    }
+}
+
+/// A scalar function of predicted moments, and its derivatives.
+#[derive(Clone, Debug)]
+pub struct Gradient {
+    /// The function, summed over the batch.
+    pub value: f64,
+    /// Its derivative in all parameters, in the order of [`NeuralSde::visit`].
+    pub parameters: Vec<f64>,
+    /// Its derivative in the start of each trajectory.
+    pub starts: Vec<Gaussian>,
+    /// Guards that acted.
+    pub stats: Stats,
+}
+
+/// A neural SDE made ready for prediction and gradients by one method.
+///
+/// Work on a batch is shared over cores; the results do not depend on how many there are.
+pub struct Solver {
+    state: usize,
+    inputs: usize,
+    parameters: usize,
+    engine: Engine,
+}
+
+impl Solver {
+    /// Prepares `sde` for `options`.
+    pub fn new(sde: &NeuralSde, options: Options) -> Result<Self> {
+        options.moments.check()?;
+        Ok(Solver {
+            state: sde.state(),
+            inputs: sde.inputs(),
+            parameters: sde.parameter_count(),
+            engine: Engine::new(sde, options)?,
+        })
+    }
+
+    /// Takes over changed parameters of the same SDE, without allocating.
+    pub fn load(&mut self, sde: &NeuralSde) -> Result<()> {
+        dimension("parameters", self.parameters, sde.parameter_count())?;
+        self.engine.load(sde);
+        Ok(())
+    }
+
+    fn check(&self, batch: &[Rollout<'_>]) -> Result<()> {
+        batch.iter().try_for_each(|r| r.check(self.state, self.inputs))
+    }
+
+    /// Moments after each step of each trajectory.
+    pub fn solve(&self, batch: &[Rollout<'_>]) -> Result<Vec<Trajectory>> {
+        Ok(self.solve_with_stats(batch)?.0)
+    }
+
+    /// Like [`solve`](Solver::solve), with the guards that acted.
+    pub fn solve_with_stats(&self, batch: &[Rollout<'_>]) -> Result<(Vec<Trajectory>, Stats)> {
+        self.check(batch)?;
+        self.engine.solve(self.state, self.inputs, batch)
+    }
+
+    /// Value and gradient of a scalar function of the moments, summed over the batch.
+    ///
+    /// `objective(i, trajectory, bar)` gets the moments of trajectory `i` at all its steps, returns
+    /// its value and *adds* the derivatives to `bar`, which is zero at first. Only the states
+    /// `(μ_k, Σ_k)` (the particles, for Monte Carlo) are kept; everything else is computed again.
+    pub fn gradient<F>(&self, batch: &[Rollout<'_>], objective: F) -> Result<Gradient>
+    where
+        F: Fn(usize, &Trajectory, &mut Trajectory) -> Result<f64> + Sync,
+    {
+        self.check(batch)?;
+        self.engine.gradient(self.state, self.inputs, self.parameters, batch, &objective)
+    }
+
+    /// Like [`gradient`](Solver::gradient) for a sum over steps, with memory for `2√K` states only:
+    /// every `⌈√K⌉`-th is kept, and the segments between are computed again.
+    ///
+    /// `objective(i, k, mean, cov, mean_bar, cov_bar)` is called once for every step `k` of
+    /// trajectory `i`, the last step first.
+    pub fn gradient_by_step<F>(&self, batch: &[Rollout<'_>], objective: F) -> Result<Gradient>
+    where
+        F: Fn(usize, usize, &[f64], &[f64], &mut [f64], &mut [f64]) -> Result<f64> + Sync,
+    {
+        self.check(batch)?;
+        self.engine.gradient_by_step(self.state, self.inputs, self.parameters, batch, &objective)
+    }
+
+    /// A predictor for one trajectory after another that does not allocate.
+    pub fn predictor(&self) -> Predictor<'_> {
+        Predictor { solver: self, work: self.engine.work() }
+    }
+
+    /// The particles of a Monte Carlo solver after each step, `[steps, samples, D]`, for trajectory
+    /// `index` of a batch; an error for the other methods.
+    pub fn sample(&self, index: usize, rollout: Rollout<'_>) -> Result<Vec<f64>> {
+        rollout.check(self.state, self.inputs)?;
+        self.engine.sample(self.inputs, index, rollout)
+    }
+}
+
+/// Predicts one trajectory at a time into memory it is given: no allocation after the first call,
+/// for control loops.
+pub struct Predictor<'a> {
+    solver: &'a Solver,
+    work: driver::EngineWork,
+}
+
+impl Predictor<'_> {
+    /// Writes the moments after each step into `out`, which has as many steps as `rollout`.
+    ///
+    /// The start is taken as it is: make sure of it once with [`Gaussian::new`].
+    pub fn predict(&mut self, rollout: Rollout<'_>, out: &mut Trajectory) -> Result<()> {
+        let Solver { state, inputs, engine, .. } = self.solver;
+        if rollout.start.mean.len() != *state || rollout.start.cov.len() != state * state {
+            dimension("start: mean", *state, rollout.start.mean.len())?;
+            dimension("start: entries of the covariance", state * state, rollout.start.cov.len())?;
+        }
+        rollout.check_steps(*inputs)?;
+        if out.steps != rollout.dts.len() || out.dim != *state {
+            dimension("steps of the output", rollout.dts.len(), out.steps)?;
+            dimension("dimension of the output", *state, out.dim)?;
+        }
+        engine.predict(*inputs, &mut self.work, rollout, out)
+    }
+
+    /// Guards that acted since the predictor was made.
+    pub fn stats(&mut self) -> Stats {
+        self.work.stats()
+    }
+}

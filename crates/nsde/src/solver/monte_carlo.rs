@@ -1,0 +1,232 @@
+//! Monte Carlo (Eq. 3): Euler–Maruyama particles, dropout masks redrawn at every step.
+//!
+//! ```text
+//! x' = x + Δt f(x) + √Δt L(x) ζ,    ζ ~ N(0, I)
+//! ```
+//!
+//! Gradients are those of the paths (reparameterised): the same random numbers are drawn again from
+//! the stream of the trajectory and the block of the step.
+
+use super::Stats;
+use super::driver::Transition;
+use super::field::{Field, FieldWork};
+use crate::error::{Error, Result};
+use crate::gaussian::Gaussian;
+use crate::kernel::{Real, cholesky};
+use crate::points::Masks;
+use crate::random;
+use crate::sde::NeuralSde;
+use rand_distr::{Distribution, StandardNormal};
+
+pub(crate) struct MonteCarlo<T> {
+    field: Field<T>,
+    samples: usize,
+    seed: u64,
+}
+
+pub(crate) struct MonteCarloWork<T> {
+    field: FieldWork<T>,
+    normals: Vec<f64>,
+    root: Vec<f64>,
+    root_bar: Vec<f64>,
+    noise: Vec<f64>,
+    noise_bar: Vec<f64>,
+    stats: Stats,
+}
+
+impl<T: Real> MonteCarlo<T> {
+    pub fn new(sde: &NeuralSde, samples: usize, seed: u64) -> Result<Self> {
+        if samples < 2 {
+            return Err(Error::Range {
+                what: "number of particles".into(),
+                value: samples as f64,
+                must: "at least 2 (a covariance is estimated from them)",
+            });
+        }
+        Ok(MonteCarlo { field: Field::new(sde), samples, seed })
+    }
+
+    fn draw_start(&self, w: &mut MonteCarloWork<T>, trajectory: usize, start: &Gaussian) {
+        w.root.copy_from_slice(&start.cov);
+        w.stats.zero_pivot += cholesky::factor_semidefinite(&mut w.root, self.field.state) as u64;
+        let mut rng = random::stream(self.seed, trajectory, 0);
+        w.normals.fill_with(|| StandardNormal.sample(&mut rng));
+    }
+
+    /// Draws masks and noise of a step and evaluates the networks.
+    fn forward(&self, w: &mut MonteCarloWork<T>, trajectory: usize, k: usize, u: &[f64], from: &[f64]) {
+        let mut rng = random::stream(self.seed, trajectory, k + 1);
+        self.field.eval(&mut w.field, from, u, Masks::Draw(&mut rng));
+        if self.field.is_noisy() {
+            w.normals.fill_with(|| StandardNormal.sample(&mut rng));
+        }
+    }
+}
+
+impl<T: Real> Transition for MonteCarlo<T> {
+    type Work = MonteCarloWork<T>;
+
+    fn state_len(&self) -> usize {
+        self.samples * self.field.state
+    }
+
+    fn load(&mut self, sde: &NeuralSde) {
+        self.field.load(sde);
+    }
+
+    fn work(&self) -> MonteCarloWork<T> {
+        let d = self.field.state;
+        MonteCarloWork {
+            field: self.field.work(self.samples),
+            normals: vec![0.0; self.samples * d],
+            root: vec![0.0; d * d],
+            root_bar: vec![0.0; d * d],
+            noise: vec![0.0; d * d],
+            noise_bar: vec![0.0; d * d],
+            stats: Stats::default(),
+        }
+    }
+
+    fn stats(work: &mut MonteCarloWork<T>) -> &mut Stats {
+        &mut work.stats
+    }
+
+    fn start(&self, w: &mut MonteCarloWork<T>, trajectory: usize, start: &Gaussian, state: &mut [f64]) {
+        let d = self.field.state;
+        self.draw_start(w, trajectory, start);
+        for (x, z) in state.chunks_exact_mut(d).zip(w.normals.chunks_exact(d)) {
+            for i in 0..d {
+                let noise: f64 = (0..=i).map(|c| w.root[i * d + c] * z[c]).sum();
+                x[i] = start.mean[i] + noise;
+            }
+        }
+    }
+
+    fn start_pull(
+        &self,
+        w: &mut MonteCarloWork<T>,
+        trajectory: usize,
+        start: &Gaussian,
+        state_bar: &[f64],
+        bar: &mut Gaussian,
+    ) {
+        let d = self.field.state;
+        self.draw_start(w, trajectory, start);
+        w.root_bar.fill(0.0);
+        for (x_bar, z) in state_bar.chunks_exact(d).zip(w.normals.chunks_exact(d)) {
+            for i in 0..d {
+                bar.mean[i] += x_bar[i];
+                for c in 0..=i {
+                    w.root_bar[i * d + c] += x_bar[i] * z[c];
+                }
+            }
+        }
+        cholesky::factor_pull(&w.root, d, &mut w.root_bar, &mut bar.cov);
+    }
+
+    fn step(
+        &self,
+        w: &mut MonteCarloWork<T>,
+        trajectory: usize,
+        k: usize,
+        dt: f64,
+        u: &[f64],
+        from: &[f64],
+        to: &mut [f64],
+    ) {
+        let d = self.field.state;
+        self.forward(w, trajectory, k, u, from);
+        let root = dt.sqrt();
+        for p in 0..self.samples {
+            if self.field.is_noisy() {
+                self.field.noise(&w.field, p, &mut w.noise);
+            }
+            let (x, z) = (&from[p * d..], &w.normals[p * d..]);
+            for (i, f) in self.field.drift(&w.field, p).iter().enumerate() {
+                let noise: f64 = (0..=i).map(|c| w.noise[i * d + c] * z[c]).sum();
+                to[p * d + i] = x[i] + dt * f.f64() + root * noise;
+            }
+        }
+    }
+
+    fn step_pull(
+        &self,
+        w: &mut MonteCarloWork<T>,
+        trajectory: usize,
+        k: usize,
+        dt: f64,
+        u: &[f64],
+        from: &[f64],
+        to_bar: &[f64],
+        from_bar: &mut [f64],
+    ) {
+        let d = self.field.state;
+        self.forward(w, trajectory, k, u, from);
+        let root = dt.sqrt();
+        from_bar.copy_from_slice(to_bar);
+        for p in 0..self.samples {
+            let (bar, z) = (&to_bar[p * d..(p + 1) * d], &w.normals[p * d..(p + 1) * d]);
+            self.field.set_drift_bar(&mut w.field, p, bar.iter().map(|b| dt * b));
+            if self.field.is_noisy() {
+                for i in 0..d {
+                    for c in 0..=i {
+                        w.noise_bar[i * d + c] = root * bar[i] * z[c];
+                    }
+                }
+                self.field.set_noise_bar(&mut w.field, p, &w.noise_bar);
+            }
+        }
+        self.field.pull(&mut w.field, from_bar);
+    }
+
+    fn observe(&self, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {
+        let (d, n) = (self.field.state, self.samples as f64);
+        mean.fill(0.0);
+        cov.fill(0.0);
+        for x in state.chunks_exact(d) {
+            for i in 0..d {
+                mean[i] += x[i] / n;
+            }
+        }
+        for x in state.chunks_exact(d) {
+            for i in 0..d {
+                for j in 0..=i {
+                    cov[i * d + j] += (x[i] - mean[i]) * (x[j] - mean[j]) / (n - 1.0);
+                }
+            }
+        }
+        for i in 0..d {
+            for j in 0..i {
+                cov[j * d + i] = cov[i * d + j];
+            }
+        }
+    }
+
+    fn observe_pull(&self, state: &[f64], mean_bar: &[f64], cov_bar: &[f64], state_bar: &mut [f64]) {
+        let (d, n) = (self.field.state, self.samples as f64);
+        if cov_bar.iter().chain(mean_bar).all(|b| *b == 0.0) {
+            return;
+        }
+        let mut mean = vec![0.0; d];
+        for x in state.chunks_exact(d) {
+            for i in 0..d {
+                mean[i] += x[i] / n;
+            }
+        }
+        // The mean inside the covariance does not matter: deviations sum to zero.
+        for (x, bar) in state.chunks_exact(d).zip(state_bar.chunks_exact_mut(d)) {
+            for i in 0..d {
+                let sum: f64 = (0..d).map(|j| cov_bar[i * d + j] * (x[j] - mean[j])).sum();
+                bar[i] += mean_bar[i] / n + 2.0 * sum / (n - 1.0);
+            }
+        }
+    }
+
+    fn clear_gradient(&self, w: &mut MonteCarloWork<T>) {
+        self.field.clear_gradient(&mut w.field);
+    }
+
+    fn add_gradient(&self, w: &MonteCarloWork<T>, flat: &mut [f64]) {
+        self.field.add_gradient(&w.field, flat);
+    }
+}

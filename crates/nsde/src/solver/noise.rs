@@ -1,0 +1,245 @@
+//! The second moment of the diffusion, `Q = E[L Lᵀ]` (Eq. 12), and its adjoint.
+//!
+//! The paper calls `Q` central; it is a raw second moment. A diagonal `L` needs only the diagonal of
+//! the diffusion network's covariance, a full one `Q_ij = Σ_c E[L_ic L_jc]`.
+
+use super::Stats;
+use crate::flow::Covariance;
+use crate::kernel::{Mat, Real};
+use crate::layer::Moments;
+use crate::network::{Chain, ChainGrad, Tape};
+use crate::sde::{Diffusion, NeuralSde};
+
+pub(crate) enum Noise<T> {
+    Net {
+        chain: Chain<T>,
+        full: bool,
+    },
+    /// `L` itself, row-major `[D, D]`; `full` says whether its triangle is free.
+    Constant {
+        scale: Vec<f64>,
+        full: bool,
+    },
+    None,
+}
+
+/// Where entry `(i, c)`, `c ≤ i`, of a lower-triangular matrix stands when written row by row.
+pub(crate) fn triangle(i: usize, c: usize) -> usize {
+    i * (i + 1) / 2 + c
+}
+
+pub(crate) struct NoiseWork<T> {
+    net: Option<(Tape<T>, Covariance<T>, Mat<T>, ChainGrad<T>)>,
+    scale_bar: Vec<f64>,
+}
+
+impl<T: Real> Noise<T> {
+    pub fn new(sde: &NeuralSde) -> Self {
+        let d = sde.state();
+        match sde.diffusion() {
+            Diffusion::Diagonal(net) => Noise::Net { chain: Chain::new(net), full: false },
+            Diffusion::Full(net) => Noise::Net { chain: Chain::new(net), full: true },
+            Diffusion::ConstantDiagonal(s) => {
+                let mut scale = vec![0.0; d * d];
+                for i in 0..d {
+                    scale[i * d + i] = s[i];
+                }
+                Noise::Constant { scale, full: false }
+            }
+            Diffusion::ConstantFull(s) => Noise::Constant { scale: s.clone(), full: true },
+            Diffusion::None => Noise::None,
+        }
+    }
+
+    pub fn load(&mut self, sde: &NeuralSde) {
+        match (self, sde.diffusion()) {
+            (Noise::Net { chain, .. }, Diffusion::Diagonal(net) | Diffusion::Full(net)) => chain.load(net),
+            (Noise::Constant { scale, .. }, Diffusion::ConstantDiagonal(s)) => {
+                for (i, s) in s.iter().enumerate() {
+                    scale[i * sde.state() + i] = *s;
+                }
+            }
+            (Noise::Constant { scale, .. }, Diffusion::ConstantFull(s)) => scale.copy_from_slice(s),
+            _ => {}
+        }
+    }
+
+    pub fn work(&self, state: usize, moments: Moments) -> NoiseWork<T> {
+        NoiseWork {
+            net: match self {
+                Noise::Net { chain, .. } => {
+                    let out = chain.widths[chain.widths.len() - 1];
+                    let covariance = Covariance::zeros(out, state);
+                    Some((chain.tape(state, moments), covariance, Mat::zeros(out, out), chain.grad()))
+                }
+                _ => None,
+            },
+            scale_bar: self.scale_bar(),
+        }
+    }
+
+    /// A zero cotangent of the constant `L`, dense.
+    pub fn scale_bar(&self) -> Vec<f64> {
+        match self {
+            Noise::Constant { scale, .. } => vec![0.0; scale.len()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Adds `dt · Q` at `x ~ N(mean, base)`, inputs `u`, to `cov`.
+    pub fn push(
+        &self,
+        work: &mut NoiseWork<T>,
+        mean: &[T],
+        base: &Mat<T>,
+        u: &[f64],
+        dt: f64,
+        moments: Moments,
+        stats: &mut Stats,
+        cov: &mut Mat<T>,
+    ) {
+        let d = base.rows;
+        match (self, &mut work.net) {
+            (Noise::Net { chain, full }, Some((tape, covariance, _, _))) => {
+                set_start(tape, mean, u, d, chain.widths[0]);
+                chain.push(base, tape, moments, stats);
+                let out = tape.end();
+                let dt = T::of(dt);
+                if *full {
+                    covariance.push(out, base);
+                    for i in 0..d {
+                        for j in 0..=i {
+                            let mut q = T::ZERO;
+                            for c in 0..=j {
+                                let (a, b) = (triangle(i, c), triangle(j, c));
+                                q += covariance.cov.at(a, b) + out.mean[a] * out.mean[b];
+                            }
+                            *cov.at_mut(i, j) += dt * q;
+                            if i != j {
+                                *cov.at_mut(j, i) += dt * q;
+                            }
+                        }
+                    }
+                } else {
+                    covariance.push_cross(out, base);
+                    for i in 0..d {
+                        let q = covariance.variance(out, i) + out.mean[i] * out.mean[i];
+                        *cov.at_mut(i, i) += dt * q;
+                    }
+                }
+            }
+            (Noise::Constant { scale, .. }, _) => {
+                for i in 0..d {
+                    for j in 0..=i {
+                        let q: f64 = (0..=j).map(|c| scale[i * d + c] * scale[j * d + c]).sum();
+                        *cov.at_mut(i, j) += T::of(dt * q);
+                        if i != j {
+                            *cov.at_mut(j, i) += T::of(dt * q);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adjoint of [`push`](Self::push), at the tape it left: adds to `mean_bar`, `base_bar` and the
+    /// gradient.
+    pub fn pull(
+        &self,
+        work: &mut NoiseWork<T>,
+        base: &Mat<T>,
+        dt: f64,
+        cov_bar: &Mat<T>,
+        mean_bar: &mut [T],
+        base_bar: &mut Mat<T>,
+    ) {
+        let d = base.rows;
+        match (self, &mut work.net) {
+            (Noise::Net { chain, full }, Some((tape, covariance, second_bar, grad))) => {
+                let dt = T::of(dt);
+                let (out, bar) = tape.end_and_bar();
+                bar.fill_zero();
+                bar.linear = false;
+                if *full {
+                    second_bar.fill_zero();
+                    for i in 0..d {
+                        for j in 0..d {
+                            let q_bar = dt * cov_bar.at(i, j);
+                            for c in 0..=i.min(j) {
+                                let (a, b) = (triangle(i, c), triangle(j, c));
+                                *second_bar.at_mut(a, b) += q_bar;
+                                bar.mean[a] += q_bar * out.mean[b];
+                                bar.mean[b] += q_bar * out.mean[a];
+                            }
+                        }
+                    }
+                    covariance.pull(out, second_bar, bar, base_bar);
+                } else {
+                    for i in 0..d {
+                        let q_bar = dt * cov_bar.at(i, i);
+                        bar.mean[i] = q_bar * (out.mean[i] + out.mean[i]);
+                        covariance.pull_variance(out, i, q_bar, bar, base_bar);
+                    }
+                }
+                chain.pull(tape, base_bar, grad);
+                for (to, from) in mean_bar.iter_mut().zip(&tape.start_bar().mean).take(d) {
+                    *to += *from;
+                }
+            }
+            (Noise::Constant { scale, .. }, _) => {
+                for i in 0..d {
+                    for j in 0..d {
+                        let q_bar = dt * cov_bar.at(i, j).f64();
+                        for c in 0..=i.min(j) {
+                            work.scale_bar[i * d + c] += q_bar * scale[j * d + c];
+                            work.scale_bar[j * d + c] += q_bar * scale[i * d + c];
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub fn clear(&self, work: &mut NoiseWork<T>) {
+        if let Some((.., grad)) = &mut work.net {
+            grad.fill_zero();
+        }
+        work.scale_bar.fill(0.0);
+    }
+
+    pub fn add_gradient(&self, work: &NoiseWork<T>, flat: &mut [f64]) {
+        if let Some((.., grad)) = &work.net {
+            grad.add_to(flat);
+        }
+        self.add_scale_gradient(&work.scale_bar, flat);
+    }
+
+    /// Adds the cotangent of the constant `L` to the flat gradient, in the shape of the parameter.
+    pub fn add_scale_gradient(&self, scale_bar: &[f64], flat: &mut [f64]) {
+        if let Noise::Constant { full, .. } = self {
+            if *full {
+                for (to, from) in flat.iter_mut().zip(scale_bar) {
+                    *to += from;
+                }
+            } else {
+                let d = flat.len();
+                for (i, to) in flat.iter_mut().enumerate() {
+                    *to += scale_bar[i * d + i];
+                }
+            }
+        }
+    }
+}
+
+/// Puts `[mean, u]` with Jacobian `[I; 0]` at the start of a tape.
+pub(crate) fn set_start<T: Real>(tape: &mut Tape<T>, mean: &[T], u: &[f64], state: usize, width: usize) {
+    let start = tape.start();
+    start.mean[..state].copy_from_slice(&mean[..state]);
+    for (to, from) in start.mean[state..width].iter_mut().zip(u) {
+        *to = T::of(*from);
+    }
+    start.jac.set_identity();
+    start.linear = true;
+}
