@@ -64,11 +64,32 @@ pub enum Error {
         /// What does not fit.
         why: String,
     },
+    /// Too many steps of a training run gave a loss or gradient that is not finite.
+    #[error(
+        "training stopped at step {step}: {skipped} steps had a loss or gradient that is not finite; \
+         use a smaller learning rate, a shorter horizon, or a smaller step size"
+    )]
+    Training {
+        /// The step at which it was given up.
+        step: usize,
+        /// How many steps were skipped.
+        skipped: usize,
+    },
     /// A model file cannot be understood.
     #[error("{}: {why}", path.display())]
     ModelFile {
         /// The file.
         path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A table of data cannot be used.
+    #[error("{}: {}{why}", path.display(), line.map(|n| format!("line {n}: ")).unwrap_or_default())]
+    Data {
+        /// The file.
+        path: PathBuf,
+        /// The line to blame, counted from 1, if there is one.
+        line: Option<u64>,
         /// What is wrong with it.
         why: String,
     },

@@ -36,11 +36,19 @@
 //! # Ok::<(), nsde::Error>(())
 //! ```
 
+pub mod calibrate;
+pub mod data;
+pub mod head;
+pub mod metric;
+pub mod simulate;
+pub mod train;
+
 mod error;
 mod flow;
 mod gaussian;
 mod kernel;
 mod layer;
+mod model;
 mod network;
 mod points;
 mod random;
@@ -50,6 +58,7 @@ mod solver;
 pub use error::{Error, Result};
 pub use gaussian::{Gaussian, mahalanobis, nll, nll_pull};
 pub use layer::{Layer, Linear, Moments};
+pub use model::{Model, Scaling, Tensor};
 pub use network::{Network, NetworkMoments};
 pub use sde::{Diffusion, NeuralSde};
 pub use solver::{

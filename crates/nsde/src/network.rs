@@ -177,7 +177,7 @@ impl Network {
         };
         full.cov.get_f64(&mut result.cov);
         out.jac.get_f64(&mut result.jac);
-        if result.mean.iter().chain(&result.cov).any(|x| !x.is_finite()) {
+        if result.mean.iter().chain(&result.cov).chain(&result.jac).any(|x| !x.is_finite()) {
             return Err(Error::NonFinite { trajectory: 0, step: 0 });
         }
         Ok(result)

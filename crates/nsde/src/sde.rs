@@ -39,6 +39,9 @@ impl Diffusion {
     }
 }
 
+/// No state is wider: its covariance would not fit into any memory, nor its size into arithmetic.
+const MAX_WIDTH: usize = 1 << 24;
+
 /// A neural SDE with `state` dimensions and `inputs` control inputs, in the units of its networks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NeuralSde {
@@ -56,16 +59,24 @@ impl NeuralSde {
         if state == 0 {
             return Err(Error::Range { what: "state dimension".into(), value: 0.0, must: "at least 1" });
         }
+        if state > MAX_WIDTH || inputs > MAX_WIDTH {
+            return Err(Error::Range {
+                what: "state dimension or number of inputs".into(),
+                value: state.max(inputs) as f64,
+                must: "at most 2²⁴",
+            });
+        }
         dimension("drift: input width (state + inputs)", state + inputs, drift.input())?;
         dimension("drift: output width", state, drift.output())?;
-        if let Some(net) = diffusion.network() {
-            if net.input() != state && net.input() != state + inputs {
-                return Err(Error::Dimension {
-                    what: format!("diffusion: input width (state, or {} with inputs)", state + inputs),
-                    expected: state,
-                    found: net.input(),
-                });
-            }
+        if let Some(net) = diffusion.network()
+            && net.input() != state
+            && net.input() != state + inputs
+        {
+            return Err(Error::Dimension {
+                what: format!("diffusion: input width (state, or {} with inputs)", state + inputs),
+                expected: state,
+                found: net.input(),
+            });
         }
         match &diffusion {
             Diffusion::Diagonal(net) => dimension("diffusion: output width", state, net.output())?,
@@ -89,10 +100,10 @@ impl NeuralSde {
             }
             Diffusion::None => {}
         }
-        if let Diffusion::ConstantDiagonal(s) | Diffusion::ConstantFull(s) = &diffusion {
-            if let Some(bad) = s.iter().find(|x| !x.is_finite()) {
-                return Err(Error::Range { what: "diffusion: scale".into(), value: *bad, must: "finite" });
-            }
+        if let Diffusion::ConstantDiagonal(s) | Diffusion::ConstantFull(s) = &diffusion
+            && let Some(bad) = s.iter().find(|x| !x.is_finite())
+        {
+            return Err(Error::Range { what: "diffusion: scale".into(), value: *bad, must: "finite" });
         }
         Ok(NeuralSde { state, inputs, drift, diffusion })
     }

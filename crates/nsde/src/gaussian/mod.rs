@@ -62,7 +62,7 @@ pub(crate) fn check(mean: &[f64], cov: &[f64], dim: usize, what: &str) -> Result
             return refuse(format!("variance {i} is {}", cov[i * dim + i]));
         }
     }
-    let scale = |i: usize, j: usize| (cov[i * dim + i] * cov[j * dim + j]).sqrt();
+    let scale = |i: usize, j: usize| cov[i * dim + i].sqrt() * cov[j * dim + j].sqrt();
     let mut factor = cov.to_vec();
     for i in 0..dim {
         for j in 0..i {

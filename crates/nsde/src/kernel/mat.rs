@@ -115,8 +115,4 @@ impl<T: Real> Mat<T> {
             }
         }
     }
-
-    pub fn is_finite(&self) -> bool {
-        self.data.iter().all(|x| x.finite())
-    }
 }

@@ -36,12 +36,10 @@ pub trait Real:
 
     fn of(x: f64) -> Self;
     fn f64(self) -> f64;
-    fn finite(self) -> bool;
 
     fn as_simd<S: Simd>(x: &[Self]) -> &[Self::Vector<S>];
     fn as_simd_mut<S: Simd>(x: &mut [Self]) -> &mut [Self::Vector<S>];
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
-    fn vadd<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     fn vmul<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// `a·b + c`, fused where the machine fuses.
     fn vfma<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
@@ -49,7 +47,7 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($t:ty, $v:ident, $as:ident, $as_mut:ident, $splat:ident, $add:ident, $mul:ident, $fma:ident, $sum:ident) => {
+    ($t:ty, $v:ident, $as:ident, $as_mut:ident, $splat:ident, $mul:ident, $fma:ident, $sum:ident) => {
         impl Real for $t {
             type Vector<S: Simd> = S::$v;
             const ZERO: Self = 0.0;
@@ -64,10 +62,6 @@ macro_rules! real {
                 f64::from(self)
             }
             #[inline(always)]
-            fn finite(self) -> bool {
-                self.is_finite()
-            }
-            #[inline(always)]
             fn as_simd<S: Simd>(x: &[Self]) -> &[S::$v] {
                 S::$as(x).0
             }
@@ -78,10 +72,6 @@ macro_rules! real {
             #[inline(always)]
             fn splat<S: Simd>(simd: S, x: Self) -> S::$v {
                 simd.$splat(x)
-            }
-            #[inline(always)]
-            fn vadd<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
-                simd.$add(a, b)
             }
             #[inline(always)]
             fn vmul<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
@@ -99,25 +89,5 @@ macro_rules! real {
     };
 }
 
-real!(
-    f32,
-    f32s,
-    as_simd_f32s,
-    as_mut_simd_f32s,
-    splat_f32s,
-    add_f32s,
-    mul_f32s,
-    mul_add_e_f32s,
-    reduce_sum_f32s
-);
-real!(
-    f64,
-    f64s,
-    as_simd_f64s,
-    as_mut_simd_f64s,
-    splat_f64s,
-    add_f64s,
-    mul_f64s,
-    mul_add_e_f64s,
-    reduce_sum_f64s
-);
+real!(f32, f32s, as_simd_f32s, as_mut_simd_f32s, splat_f32s, mul_f32s, mul_add_e_f32s, reduce_sum_f32s);
+real!(f64, f64s, as_simd_f64s, as_mut_simd_f64s, splat_f64s, mul_f64s, mul_add_e_f64s, reduce_sum_f64s);

@@ -9,7 +9,7 @@
 
 use super::Moments;
 use super::exp::Exp;
-use super::smoothed::{Pairwise, Smoothed};
+use super::smoothed::{Pairwise, Rest, Smoothed};
 use crate::flow::{Covariance, Flow};
 use crate::kernel::mat::padded;
 use crate::kernel::{Mat, Real, series};
@@ -18,11 +18,16 @@ use crate::solver::Stats;
 /// Most orders any mode spends: the long series of the exact mode.
 const LONGEST: usize = 402;
 
+/// The diagonal may fall below its own series by this share of the variance without being counted.
+const ROUNDING: f64 = 1e-10;
+
 /// What the adjoint needs again, and scratch.
 pub(crate) struct ActivationTape<T> {
     covariance: Covariance<T>,
     /// `c_0 … c_3` per unit.
     c: Vec<[f64; 4]>,
+    /// The diagonal beyond the linear term, per unit.
+    rest: Vec<Rest>,
     /// Standard deviation of the input and its reciprocal (zero for a point mass).
     sd: Vec<f64>,
     inv_sd: Vec<T>,
@@ -57,6 +62,7 @@ impl<T: Real> ActivationTape<T> {
         ActivationTape {
             covariance: Covariance::zeros(units, inputs),
             c: vec![[0.0; 4]; units],
+            rest: vec![Rest::default(); units],
             sd: vec![0.0; units],
             inv_sd: vec![T::ZERO; padded::<T>(units)],
             slope: vec![T::ZERO; padded::<T>(units)],
@@ -96,16 +102,32 @@ pub(crate) fn push<T: Real>(
     let n = h.units();
     tape.covariance.push(h, base);
     for i in 0..n {
-        let mean = h.mean[i].f64();
-        let var = tape.covariance.cov.at(i, i).f64().max(0.0);
-        let sd = var.sqrt();
-        let c = activation.smooth(mean, sd);
+        let sd = tape.covariance.cov.at(i, i).f64().max(0.0).sqrt();
+        tape.sd[i] = sd;
+        tape.inv_sd[i] = if sd > 0.0 { T::of(1.0 / sd) } else { T::ZERO };
+    }
+    tape.pairs = tape.choose(moments, activation);
+    let coefficients = match tape.pairs {
+        Pairs::Series { orders } => orders + 2,
+        Pairs::Formula(_) => 0,
+    };
+    for i in 0..n {
+        let (mean, sd) = (h.mean[i].f64(), tape.sd[i]);
         if exponential && Exp::is_clamped(mean, sd) {
             stats.exp_clamped += 1;
         }
-        tape.sd[i] = sd;
-        tape.inv_sd[i] = if sd > 0.0 { T::of(1.0 / sd) } else { T::ZERO };
+        let column = &mut tape.column[..coefficients];
+        let (c, rest) = if sd > 0.0 {
+            activation.expand(mean, sd, column)
+        } else {
+            column.fill(0.0);
+            (activation.smooth(mean, 0.0), Rest::default())
+        };
+        for (k, e) in column.iter().enumerate() {
+            tape.coef.data[k * tape.coef.stride + i] = T::of(*e);
+        }
         tape.c[i] = c;
+        tape.rest[i] = rest;
         tape.slope[i] = T::of(c[1]);
         out.mean[i] = T::of(c[0]);
         for (to, from) in out.jac.row_mut(i).iter_mut().zip(h.jac.row(i)) {
@@ -113,10 +135,8 @@ pub(crate) fn push<T: Real>(
         }
     }
     out.linear = false;
-    tape.pairs = tape.choose(moments, activation);
     match tape.pairs {
         Pairs::Series { orders } => {
-            fill_coefficients(activation, h, tape, orders + 2);
             series::push(
                 &mut out.resid,
                 &tape.covariance.cov,
@@ -142,40 +162,19 @@ pub(crate) fn push<T: Real>(
         }
     }
     for i in 0..n {
-        let mut rest = 0.0;
-        if tape.sd[i] > 0.0 {
-            rest = activation.rest(h.mean[i].f64(), tape.sd[i]).value;
-            if let Pairs::Series { orders } = tape.pairs {
-                // The exact diagonal is at least the cut series; rounding must not undo that.
-                let series: f64 = (0..orders).map(|k| tape.coef.at(k, i).f64().powi(2)).sum();
-                if rest < series {
-                    stats.diagonal_raised += 1;
-                    rest = series;
-                }
+        let mut rest = tape.rest[i].value;
+        if let Pairs::Series { orders } = tape.pairs {
+            // The exact diagonal is at least the cut series; rounding must not undo that.
+            let series: f64 = (0..orders).map(|k| tape.coef.at(k, i).f64().powi(2)).sum();
+            if rest < series {
+                let linear = (tape.c[i][1] * tape.sd[i]).powi(2);
+                stats.diagonal_raised += u64::from(series - rest > ROUNDING * (series + linear));
+                rest = series;
             }
         }
         let slope = tape.slope[i];
         let linear = h.resid().map_or(T::ZERO, |r| slope * slope * r.at(i, i));
         *out.resid.at_mut(i, i) = linear + T::of(rest);
-    }
-}
-
-fn fill_coefficients<T: Real>(
-    activation: &dyn Smoothed,
-    h: &Flow<T>,
-    tape: &mut ActivationTape<T>,
-    count: usize,
-) {
-    for i in 0..h.units() {
-        let column = &mut tape.column[..count];
-        if tape.sd[i] > 0.0 {
-            activation.hermite(h.mean[i].f64(), tape.sd[i], column);
-        } else {
-            column.fill(0.0);
-        }
-        for (k, e) in column.iter().enumerate() {
-            tape.coef.data[k * tape.coef.stride + i] = T::of(*e);
-        }
     }
 }
 
@@ -274,11 +273,8 @@ pub(crate) fn pull<T: Real>(
         let mean_out = out_bar.mean[i];
         let mut mean_bar = mean_out * T::of(c1) + slope_bar * T::of(c2);
         let mut var_bar = mean_out * T::of(0.5 * c2) + slope_bar * T::of(0.5 * c3);
-        if tape.sd[i] > 0.0 {
-            let rest = activation.rest(h.mean[i].f64(), tape.sd[i]);
-            mean_bar += bar.at(i, i) * T::of(rest.d_mean);
-            var_bar += bar.at(i, i) * T::of(rest.d_var);
-        }
+        mean_bar += bar.at(i, i) * T::of(tape.rest[i].d_mean);
+        var_bar += bar.at(i, i) * T::of(tape.rest[i].d_var);
         h_bar.mean[i] += mean_bar;
         *tape.cov_bar.at_mut(i, i) += var_bar;
     }

@@ -78,7 +78,7 @@ impl Smoothed for Elu {
         let a = mean / sd;
         let t = tail_exp(mean, sd);
         // T − Φ(−α) = E[(eʰ − 1) 1(h<0)]; for a narrow Gaussian far below zero that is expm1.
-        let below = if a < -TAIL { (mean + 0.5 * sd * sd).exp_m1() } else { t - cdf(-a) };
+        let below = if a < -TAIL && a + sd <= 0.0 { (mean + 0.5 * sd * sd).exp_m1() } else { t - cdf(-a) };
         let above = if a > TAIL { mean } else { sd * softrelu(a) };
         [above + below, cdf(a) + t, t, t - pdf(a) / sd]
     }

@@ -5,9 +5,9 @@ use super::smoothed::{PairRest, Pairwise, Rest, Smoothed};
 pub(crate) struct Exp;
 
 /// The logarithms of mean, deviation and coefficients are kept below this, so that a chain of
-/// exponentials stays inside the floating-point range. `e⁴⁰ ≈ 2e17`: no useful model is near it.
+/// exponentials stays inside the floating-point range. `e³⁰ ≈ 1e13`: no useful model is near it.
 /// The layer counts how often it was needed (`Stats::exp_clamped`).
-pub(crate) const LOG_MAX: f64 = 40.0;
+pub(crate) const LOG_MAX: f64 = 30.0;
 
 fn bounded(log: f64) -> f64 {
     log.min(LOG_MAX).exp()
@@ -20,17 +20,25 @@ impl Exp {
     }
 }
 
-/// `eˣ − 1 − x`.
-fn exp_m2(x: f64) -> f64 {
-    if x.abs() > 0.5 {
-        return x.exp_m1() - x;
+/// `e^log (eˣ − 1 − x)`, without overflow where the product is none.
+fn exp_m2(log: f64, x: f64) -> f64 {
+    if x > 0.5 {
+        return (log + x).exp() * (1.0 - (1.0 + x) * (-x).exp());
+    }
+    if x < -0.5 {
+        return log.exp() * (x.exp_m1() - x);
     }
     let (mut sum, mut term) = (0.0, x);
     for n in 2..20 {
         term *= x / n as f64;
         sum += term;
     }
-    sum
+    log.exp() * sum
+}
+
+/// `e^log (eˣ − 1)`, without overflow where the product is none.
+fn exp_m1(log: f64, x: f64) -> f64 {
+    if x > 0.5 { (log + x).exp() * (1.0 - (-x).exp()) } else { log.exp() * x.exp_m1() }
 }
 
 impl Smoothed for Exp {
@@ -56,16 +64,14 @@ impl Smoothed for Exp {
 
     fn rest(&self, mean: f64, sd: f64) -> Rest {
         let s = sd * sd;
-        // E² (e^s − 1 − s) with E = e^{m + s/2}; its logarithm where that is large.
-        let value = if Exp::is_clamped(mean, sd) {
-            bounded(mean + s).powi(2)
-        } else {
-            (2.0 * mean + s).exp() * exp_m2(s)
-        };
-        // d/ds: E² (e^s − 1 − s) + E² (e^s − 1)
-        let lead = bounded(mean + 0.5 * s).powi(2);
-        let d_var = if Exp::is_clamped(mean, sd) { 0.0 } else { value + lead * s.exp_m1() };
-        Rest { value, d_mean: 2.0 * value, d_var }
+        if Exp::is_clamped(mean, sd) {
+            let value = bounded(mean + s).powi(2);
+            return Rest { value, d_mean: 0.0, d_var: 0.0 };
+        }
+        // S = E² (e^s − 1 − s) with E = e^{m + s/2};  ∂S/∂s = S + E² (e^s − 1)
+        let log = 2.0 * mean + s;
+        let value = exp_m2(log, s);
+        Rest { value, d_mean: 2.0 * value, d_var: value + exp_m1(log, s) }
     }
 
     fn has_pairs(&self, how: Pairwise, _: f64) -> bool {
@@ -79,8 +85,8 @@ impl Smoothed for Exp {
             return PairRest::default();
         }
         let cov = rho.clamp(-1.0, 1.0) * sd_i * sd_j;
-        let lead = (m_i + m_j + 0.5 * (sd_i * sd_i + sd_j * sd_j)).exp();
-        let value = lead * exp_m2(cov);
-        PairRest { value, d_cov: lead * cov.exp_m1(), d_mean: [value; 2], d_var: [0.5 * value; 2] }
+        let log = m_i + m_j + 0.5 * (sd_i * sd_i + sd_j * sd_j);
+        let value = exp_m2(log, cov);
+        PairRest { value, d_cov: exp_m1(log, cov), d_mean: [value; 2], d_var: [0.5 * value; 2] }
     }
 }

@@ -1,6 +1,6 @@
 //! The GELU `u(h) = h Φ(h)` (the exact one): smoothed derivatives in closed form.
 
-use super::sigmoidal::{Sigmoidal, Weighted, long_terms};
+use super::sigmoidal::{LONG_TERMS_MAX, Sigmoidal, Weighted};
 use super::smoothed::{Rest, Smoothed};
 use crate::gaussian::special::{cdf, pdf};
 
@@ -76,6 +76,6 @@ impl Smoothed for Gelu {
 
     /// Coefficients fall like `(σ²/(1+σ²))^{n/2}`.
     fn long_terms(&self, sd: f64) -> usize {
-        long_terms(sd / Curve.pole()).max(((30.0 * (1.0 + sd * sd)) as usize).min(400))
+        (30.0 * (1.0 + sd * sd)).min(LONG_TERMS_MAX as f64) as usize
     }
 }

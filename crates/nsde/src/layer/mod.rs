@@ -86,6 +86,26 @@ impl Layer {
         }
     }
 
+    /// Names of the activations that need no parameter of their own.
+    pub const ACTIVATIONS: [&str; 9] =
+        ["relu", "elu", "gelu", "silu", "tanh", "sigmoid", "softplus", "sin", "exp"];
+
+    /// The activation of this name, as in [`Layer::ACTIVATIONS`].
+    pub fn activation(name: &str) -> Option<Layer> {
+        Some(match name {
+            "relu" => Layer::Relu,
+            "elu" => Layer::Elu,
+            "gelu" => Layer::Gelu,
+            "silu" => Layer::Silu,
+            "tanh" => Layer::Tanh,
+            "sigmoid" => Layer::Sigmoid,
+            "softplus" => Layer::Softplus,
+            "sin" => Layer::Sin,
+            "exp" => Layer::Exp,
+            _ => return None,
+        })
+    }
+
     /// The smoothed form of an activation; `None` for the layers that are not elementwise.
     pub(crate) fn smoothed(&self) -> Option<Box<dyn Smoothed>> {
         Some(match self {

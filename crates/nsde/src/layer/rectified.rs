@@ -1,5 +1,6 @@
 //! What a kink leaves behind: the moments of `x⁺` and of the step `1(x > 0)` beyond their linear part.
 
+use super::sigmoidal::hermite_ratios;
 use super::smoothed::{PairRest, Rest};
 use crate::gaussian::special::{TAIL, angles, cdf, cdf2, pdf, plackett, softrelu};
 use std::f64::consts::PI;
@@ -30,19 +31,42 @@ pub(crate) fn relu_smooth(mean: f64, sd: f64) -> [f64; 4] {
 /// Adds `scale · e_n` of the ReLU to `e[n − 2]`, `n ≥ 2`: `e_n = (−1)ⁿ He_{n−2}(α) φ(α) σ / √n!`.
 pub(crate) fn add_relu_hermite(mean: f64, sd: f64, scale: f64, e: &mut [f64]) {
     let a = mean / sd;
-    let density = pdf(a);
-    if density == 0.0 || scale == 0.0 {
+    add_relu_hermite_at(a, pdf(a) * sd * scale, e);
+}
+
+/// The same, with `φ(α) σ scale` at hand.
+fn add_relu_hermite_at(a: f64, lead: f64, e: &mut [f64]) {
+    if lead == 0.0 {
         return;
     }
-    // Hermite polynomials over √k!, times φ, so that neither factor overflows.
-    let (mut now, mut before) = (density * sd * scale, 0.0);
-    let mut sign = 1.0;
+    // Hermite polynomials over √k!, times φ, so that neither factor overflows; the sign goes into α.
+    let ratios = hermite_ratios();
+    let (mut now, mut before) = (lead, 0.0);
     for (k, e) in e.iter_mut().enumerate() {
-        let k = k as f64;
-        *e += sign * now / ((k + 1.0) * (k + 2.0)).sqrt();
-        sign = -sign;
-        (now, before) = ((a * now - k.sqrt() * before) / (k + 1.0).sqrt(), now);
+        // 1/√((k+1)(k+2)), and the recurrence from he_k to he_{k+1}.
+        let next = ratios[k].0;
+        let (first, second) = if k == 0 { (1.0, 0.0) } else { ratios[k - 1] };
+        *e += now * next * first;
+        (now, before) = (-a * now * first - before * second, now);
     }
+}
+
+/// Everything about a ReLU unit from one `erfc` and one `exp`; sets `e`.
+pub(crate) fn relu_expand(mean: f64, sd: f64, e: &mut [f64]) -> ([f64; 4], Rest) {
+    e.fill(0.0);
+    let a = mean / sd;
+    if a.abs() > TAIL {
+        return (relu_smooth(mean, sd), Rest::default());
+    }
+    let density = pdf(a);
+    let left = -a.abs();
+    let tail = cdf(left);
+    let up = if a > 0.0 { 1.0 - tail } else { tail };
+    // SR in the left tail, and its mirror image SR(α) = α + SR(−α).
+    let sr_left = (density + left * tail).max(0.0);
+    let sr = if a > 0.0 { a + sr_left } else { sr_left };
+    add_relu_hermite_at(a, density * sd, e);
+    ([sd * sr, up, density / sd, -(a * density / sd) / sd], relu_rest_at(mean, sd, density, tail, sr_left))
 }
 
 /// Adds `scale · e_n` of the step to `e[n − 2]`, `n ≥ 2`: `e_n = (−1)ⁿ⁻¹ He_{n−1}(α) φ(α) / √n!`.
@@ -70,7 +94,12 @@ pub(crate) fn relu_rest(mean: f64, sd: f64) -> Rest {
     if a < -TAIL {
         return Rest::default();
     }
-    let (tail, density, sr) = (cdf(a), pdf(a), softrelu(a));
+    relu_rest_at(mean, sd, pdf(a), cdf(a), softrelu(a))
+}
+
+/// The same, with `φ`, `Φ` and `SR` in the left tail at hand.
+fn relu_rest_at(mean: f64, sd: f64, density: f64, tail: f64, sr: f64) -> Rest {
+    let a = -(mean / sd).abs();
     let unit = (tail + a * sr - sr * sr - tail * tail).max(0.0);
     // d/dα of the unit value; `sr' = Φ`.
     let slope = density + sr + a * tail - 2.0 * sr * tail - 2.0 * tail * density;

@@ -27,6 +27,10 @@ impl Smoothed for Relu {
         rectified::relu_rest(mean, sd)
     }
 
+    fn expand(&self, mean: f64, sd: f64, e: &mut [f64]) -> ([f64; 4], Rest) {
+        rectified::relu_expand(mean, sd, e)
+    }
+
     fn has_pairs(&self, _: Pairwise, _: f64) -> bool {
         true
     }

@@ -42,6 +42,14 @@ impl<A: Sigmoidal> Smoothed for A {
         Weighted::of(self, mean, sd).rest()
     }
 
+    fn expand(&self, mean: f64, sd: f64, e: &mut [f64]) -> ([f64; 4], Rest) {
+        let here = Weighted::of(self, mean, sd);
+        here.narrow_expand(e).unwrap_or_else(|| {
+            here.hermite(e);
+            (here.smooth(), here.rest())
+        })
+    }
+
     fn long_terms(&self, sd: f64) -> usize {
         long_terms(sd / self.pole())
     }
@@ -49,16 +57,37 @@ impl<A: Sigmoidal> Smoothed for A {
 
 /// Most terms the exact mode spends; beyond about `sd = 2·pole` it is no longer enough for
 /// correlations near ±1 (docs/accuracy.md shows how the error grows).
-const LONG_TERMS_MAX: usize = 400;
+pub(crate) const LONG_TERMS_MAX: usize = 400;
 
 /// Coefficients fall like `exp(−√(2n)/ratio)`, `ratio` = deviation over pole distance.
-pub(crate) fn long_terms(ratio: f64) -> usize {
+fn long_terms(ratio: f64) -> usize {
     let root = 16.0 * ratio;
-    ((0.5 * root * root) as usize + 24).min(LONG_TERMS_MAX)
+    (0.5 * root * root + 24.0).min(LONG_TERMS_MAX as f64) as usize
 }
 
 /// Up to this deviation the trapezoidal rule serves.
 const NARROW: f64 = 3.0;
+
+/// `√n⁻¹` and `√((n−1)/n)`, `n ≥ 2`, of the recurrence `he_n = (z he_{n−1} − √(n−1) he_{n−2})/√n`.
+pub(crate) fn hermite_ratios() -> &'static [(f64, f64)] {
+    static RATIOS: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
+    RATIOS.get_or_init(|| {
+        let ratio = |n: usize| ((n as f64).sqrt().recip(), ((n as f64 - 1.0) / n as f64).sqrt());
+        (2..LONG_TERMS_MAX + 4).map(ratio).collect()
+    })
+}
+
+/// Adds `weighted · he_n(z)` to `e[n − 2]`.
+fn add_hermite(e: &mut [f64], z: f64, weighted: f64) {
+    let (mut now, mut before) = (z * weighted, weighted);
+    for (e, (first, second)) in e.iter_mut().zip(hermite_ratios()) {
+        (now, before) = (z * now * first - before * second, now);
+        *e += now;
+    }
+}
+
+/// Nodes that [`Weighted::narrow_expand`] has room for; more come only with long series.
+const NODES: usize = 320;
 
 /// A Gaussian against which one activation is integrated.
 pub(crate) struct Weighted<'a, A> {
@@ -72,15 +101,64 @@ impl<'a, A: Sigmoidal> Weighted<'a, A> {
         Weighted { activation, mean, sd }
     }
 
-    /// Calls `each(z, weight)` over the trapezoidal rule, fine enough for `He_n`, `n ≤ top`.
+    /// Step and number of nodes on each side of the trapezoidal rule for `He_n`, `n ≤ top`.
     ///
     /// The step keeps the first alias (`2π/step`) out of reach of the spectrum of `u` (which falls
     /// like `exp(−pole·k/σ)`) and of `He_n φ` (which ends near `√n + 6`).
-    fn narrow(&self, top: usize, mut each: impl FnMut(f64, f64)) {
+    fn narrow_rule(&self, top: usize) -> (f64, i64) {
         let root = (top as f64).sqrt();
         let step = 2.0 * PI / (root + 8.0 + 36.0 * self.sd / self.activation.pole());
         let reach = 9.5 + 0.5 * root.min(9.0);
-        let count = (reach / step).ceil() as i64;
+        (step, (reach / step).ceil() as i64)
+    }
+
+    /// Everything from one evaluation per node; `None` where another rule is needed.
+    fn narrow_expand(&self, e: &mut [f64]) -> Option<([f64; 4], Rest)> {
+        let (step, side) = self.narrow_rule(e.len() + 1);
+        let count = 2 * side as usize + 1;
+        if self.sd > NARROW || count > NODES {
+            return None;
+        }
+        // Weight, `u` less its tangent, `u'`.
+        let mut nodes = [(0.0, 0.0, 0.0); NODES];
+        let nodes = &mut nodes[..count];
+        let [u0, slope, ..] = self.activation.derivatives(self.mean);
+        let mut total = 0.0;
+        let (mut c, mut shift, mut e1) = ([0.0; 4], 0.0, 0.0);
+        for (k, node) in nodes.iter_mut().enumerate() {
+            let z = (k as i64 - side) as f64 * step;
+            let w = pdf(z);
+            let u = self.activation.derivatives(self.mean + self.sd * z);
+            let lifted = u[0] - u0 - slope * self.sd * z;
+            total += w;
+            for n in 1..4 {
+                c[n] += w * u[n];
+            }
+            shift += w * lifted;
+            e1 += w * lifted * z;
+            *node = (w, lifted, u[1]);
+        }
+        shift /= total;
+        e1 /= total;
+        c.iter_mut().for_each(|c| *c /= total);
+        c[0] = u0 + shift;
+        e.fill(0.0);
+        let mut rest = Rest::default();
+        for (k, (w, lifted, u1)) in nodes.iter().enumerate() {
+            let z = (k as i64 - side) as f64 * step;
+            let w = w / total;
+            let left = lifted - shift - e1 * z;
+            rest.value += w * left * left;
+            rest.d_mean += 2.0 * w * left * u1;
+            rest.d_var += w * left * u1 * z / self.sd;
+            add_hermite(e, z, w * left);
+        }
+        Some((c, rest))
+    }
+
+    /// Calls `each(z, weight)` over the trapezoidal rule.
+    fn narrow(&self, top: usize, mut each: impl FnMut(f64, f64)) {
+        let (step, count) = self.narrow_rule(top);
         // Normalised so that the weights sum to one exactly: constants pass unharmed.
         let total: f64 = (-count..=count).map(|k| pdf(k as f64 * step)).sum();
         for k in -count..=count {
@@ -157,27 +235,18 @@ impl<'a, A: Sigmoidal> Weighted<'a, A> {
 
     pub fn hermite(&self, e: &mut [f64]) {
         e.fill(0.0);
-        let add = |e: &mut [f64], z: f64, weighted: f64| {
-            // he_n = He_n/√n!, from he_1 = z.
-            let (mut now, mut before) = (z * weighted, weighted);
-            for (k, e) in e.iter_mut().enumerate() {
-                let n = k as f64 + 2.0;
-                (now, before) = ((z * now - (n - 1.0).sqrt() * before) / n.sqrt(), now);
-                *e += now;
-            }
-        };
         if self.sd <= NARROW {
             // The best line carries no e_n, n ≥ 2: taking it out leaves less to cancel.
             let [at, slope, ..] = self.activation.derivatives(self.mean);
             self.narrow(e.len() + 1, |z, w| {
                 let u = self.activation.derivatives(self.mean + self.sd * z)[0];
-                add(e, z, w * (u - at - slope * self.sd * z));
+                add_hermite(e, z, w * (u - at - slope * self.sd * z));
             });
         } else {
             let [(l0, l1), (r0, r1)] = self.activation.asymptotes();
             rectified::add_relu_hermite(self.mean, self.sd, r1 - l1, e);
             rectified::add_step_hermite(self.mean, self.sd, r0 - l0, e);
-            self.wide(|h, z, w| add(e, z, w * (self.activation.derivatives(h)[0] - self.line(h).0)));
+            self.wide(|h, z, w| add_hermite(e, z, w * (self.activation.derivatives(h)[0] - self.line(h).0)));
         }
     }
 

@@ -46,6 +46,12 @@ pub(crate) trait Smoothed: Sync {
     /// The diagonal beyond the linear term; `sd > 0`.
     fn rest(&self, mean: f64, sd: f64) -> Rest;
 
+    /// All three at once, for activations that can share work between them; `sd > 0`.
+    fn expand(&self, mean: f64, sd: f64, e: &mut [f64]) -> ([f64; 4], Rest) {
+        self.hermite(mean, sd, e);
+        (self.smooth(mean, sd), self.rest(mean, sd))
+    }
+
     /// Whether [`pair`](Smoothed::pair) is there to be asked, for deviations up to `sd`.
     fn has_pairs(&self, _: Pairwise, _sd: f64) -> bool {
         false

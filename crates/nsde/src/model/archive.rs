@@ -26,9 +26,11 @@ impl Header {
         }
         let not_ours = || {
             if first.starts_with(b"PK\x03\x04") || first.starts_with(b"\x80\x02") {
-                return Err("looks like a PyTorch pickle, not a safetensors file; convert it in Python with \
+                return Err(
+                    "looks like a PyTorch pickle, not a safetensors file; convert it in Python with \
                             safetensors.torch.save_file(state_dict, path, metadata={\"nsde\": description})"
-                    .into());
+                        .into(),
+                );
             }
             let bytes: Vec<String> = first.iter().take(4).map(|b| format!("{b:02x}")).collect();
             Err(format!("not a safetensors file (it begins with the bytes {})", bytes.join(" ")))
@@ -55,10 +57,15 @@ impl Header {
         let claimed = metadata.data_len() as u64;
         let room = total.saturating_sub((LENGTH + header.len()) as u64);
         if claimed > room {
-            return Err(format!("truncated: its tensors take {claimed} bytes, {room} are there; copy or export it again"));
+            return Err(format!(
+                "truncated: its tensors take {claimed} bytes, {room} are there; copy or export it again"
+            ));
         }
         if claimed < room {
-            return Err(format!("damaged: {} bytes follow its last tensor; copy or export it again", room - claimed));
+            return Err(format!(
+                "damaged: {} bytes follow its last tensor; copy or export it again",
+                room - claimed
+            ));
         }
         Ok(Header { metadata })
     }
@@ -113,16 +120,24 @@ impl<'a> Tensors<'a> {
 
     fn values(&self, name: &str, info: &TensorInfo) -> Result<Vec<f64>, String> {
         let (from, to) = info.data_offsets;
-        let bytes = self.data.get(from..to).ok_or_else(|| format!("tensor {} lies outside the file", quote(name)))?;
+        let bytes =
+            self.data.get(from..to).ok_or_else(|| format!("tensor {} lies outside the file", quote(name)))?;
         let values: Vec<f64> = match info.dtype {
             Dtype::F64 => bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
             Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect(),
             other => {
-                return Err(format!("tensor {} has type {other}; F64 and F32 are read, convert it", quote(name)));
+                return Err(format!(
+                    "tensor {} has type {other}; F64 and F32 are read, convert it",
+                    quote(name)
+                ));
             }
         };
         match values.iter().position(|x| !x.is_finite()) {
-            Some(at) => Err(format!("tensor {} holds {} at place {at}; its training diverged", quote(name), values[at])),
+            Some(at) => Err(format!(
+                "tensor {} holds {} at place {at}; its training diverged",
+                quote(name),
+                values[at]
+            )),
             None => Ok(values),
         }
     }

@@ -68,13 +68,18 @@ impl<'a> Object<'a> {
 
     pub fn texts(&self, key: &str) -> Result<Vec<String>, String> {
         let wrong = |value| self.wrong(key, "a list of strings", value);
-        self.list(key)?.iter().map(|value| value.as_str().map_or_else(|| wrong(value), |s| Ok(s.to_owned()))).collect()
+        self.list(key)?
+            .iter()
+            .map(|value| value.as_str().map_or_else(|| wrong(value), |s| Ok(s.to_owned())))
+            .collect()
     }
 
     /// Refuses keys that are not understood: they could change what is computed.
     pub fn only(&self, known: &[&str]) -> Result<(), String> {
         match self.map.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) => Err(format!("{}: unknown key {}; known are {}", self.at, quote(key), known.join(", "))),
+            Some(key) => {
+                Err(format!("{}: unknown key {}; known are {}", self.at, quote(key), known.join(", ")))
+            }
             None => Ok(()),
         }
     }

@@ -22,7 +22,16 @@ const WIDEST: usize = 1 << 24;
 
 /// Keys with a meaning of their own; all others are [`Model::extra`].
 const KEYS: [&str; 10] = [
-    "version", "state", "inputs", "dt", "init_var", "drift", "diffusion", "scaling", "inputs_scaling", "columns",
+    "version",
+    "state",
+    "inputs",
+    "dt",
+    "init_var",
+    "drift",
+    "diffusion",
+    "scaling",
+    "inputs_scaling",
+    "columns",
 ];
 
 impl Model {
@@ -110,7 +119,10 @@ impl Model {
         let mut views = Vec::with_capacity(tensors.len());
         for (name, shape, bytes) in &tensors {
             if shape.iter().try_fold(8usize, |n, d| n.checked_mul(*d)) != Some(bytes.len()) {
-                return refuse_own(format!("tensor `{name}` has {} values, not shape {shape:?}", bytes.len() / 8));
+                return refuse_own(format!(
+                    "tensor `{name}` has {} values, not shape {shape:?}",
+                    bytes.len() / 8
+                ));
             }
             match TensorView::new(Dtype::F64, shape.clone(), bytes) {
                 Ok(view) => views.push((name, view)),
@@ -177,7 +189,8 @@ fn temporary(path: &Path) -> PathBuf {
 
 fn read(header: &Header, data: &[u8]) -> Result<Model, String> {
     let text = header.description()?;
-    let value: Value = serde_json::from_str(text).map_err(|e| format!("its metadata `nsde` is not JSON: {e}"))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|e| format!("its metadata `nsde` is not JSON: {e}"))?;
     let o = Object::new(&value, "its metadata `nsde`".into())?;
     match o.need("version")? {
         version if version.as_u64() == Some(VERSION) => {}
@@ -191,7 +204,10 @@ fn read(header: &Header, data: &[u8]) -> Result<Model, String> {
     let mut extra_tensors = BTreeMap::new();
     for name in tensors.unused() {
         if is_ours(&name) {
-            return Err(format!("tensor {} belongs to no layer; name it elsewise or describe its layer", quote(&name)));
+            return Err(format!(
+                "tensor {} belongs to no layer; name it elsewise or describe its layer",
+                quote(&name)
+            ));
         }
         let shape = tensors.shape(&name).unwrap_or_default().to_vec();
         let values = tensors.take(&name, &shape)?;
@@ -204,7 +220,12 @@ fn read(header: &Header, data: &[u8]) -> Result<Model, String> {
         scaling: read_scaling(&o, "scaling")?,
         inputs_scaling: read_scaling(&o, "inputs_scaling")?,
         columns: if o.get("columns").is_some() { Some(o.texts("columns")?) } else { None },
-        extra: o.map.iter().filter(|(key, _)| !KEYS.contains(&key.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect(),
+        extra: o
+            .map
+            .iter()
+            .filter(|(key, _)| !KEYS.contains(&key.as_str()))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
         extra_tensors,
     };
     model.check().map_err(|e| e.to_string())?;
@@ -247,7 +268,10 @@ fn read_diffusion(
     o.only(&["kind", "inputs", "layers"])?;
     let width = if o.flag("inputs")? { state + inputs } else { state };
     if matches!(kind, "constant" | "none") && o.get("layers").is_some() && !o.list("layers")?.is_empty() {
-        return Err(format!("`diffusion` of kind `{kind}` has no layers, but {} are given", o.list("layers")?.len()));
+        return Err(format!(
+            "`diffusion` of kind `{kind}` has no layers, but {} are given",
+            o.list("layers")?.len()
+        ));
     }
     let outputs = match kind {
         "diagonal" => state,
@@ -262,7 +286,10 @@ fn read_diffusion(
             };
         }
         other => {
-            return Err(format!("unknown kind {} of `diffusion`; known are diagonal, full, constant, none", quote(other)));
+            return Err(format!(
+                "unknown kind {} of `diffusion`; known are diagonal, full, constant, none",
+                quote(other)
+            ));
         }
     };
     let network = layers::read(o.list("layers")?, "diffusion", width, tensors).map_err(|why| {
@@ -270,7 +297,10 @@ fn read_diffusion(
         if width == state && inputs > 0 && why.contains("`in` is") { why + hint } else { why }
     })?;
     if network.output() != outputs {
-        return Err(format!("diffusion: gives {} values, but kind `{kind}` needs {outputs}", network.output()));
+        return Err(format!(
+            "diffusion: gives {} values, but kind `{kind}` needs {outputs}",
+            network.output()
+        ));
     }
     Ok(if kind == "full" { Diffusion::Full(network) } else { Diffusion::Diagonal(network) })
 }

@@ -13,12 +13,29 @@ const DEEPEST_RESIDUAL: usize = 16;
 
 /// The names of all layers, as in [`Layer::kind`].
 const KINDS: [&str; 14] = [
-    "linear", "dropout", "identity", "relu", "leaky_relu", "elu", "gelu", "silu", "tanh", "sigmoid", "softplus",
-    "sin", "exp", "residual",
+    "linear",
+    "dropout",
+    "identity",
+    "relu",
+    "leaky_relu",
+    "elu",
+    "gelu",
+    "silu",
+    "tanh",
+    "sigmoid",
+    "softplus",
+    "sin",
+    "exp",
+    "residual",
 ];
 
 /// Builds the network `name` on `input` values; its tensors are `{name}.0.weight`, ….
-pub(super) fn read(list: &[Value], name: &str, input: usize, tensors: &mut Tensors<'_>) -> Result<Network, String> {
+pub(super) fn read(
+    list: &[Value],
+    name: &str,
+    input: usize,
+    tensors: &mut Tensors<'_>,
+) -> Result<Network, String> {
     read_nested(list, name, input, tensors, 0)
 }
 
@@ -74,14 +91,20 @@ fn read_nested(
             "sin" => Layer::Sin,
             "exp" => Layer::Exp,
             "residual" => {
-                let inner = read_nested(o.list("layers")?, &format!("{here}.layers"), width, tensors, depth + 1)?;
+                let inner =
+                    read_nested(o.list("layers")?, &format!("{here}.layers"), width, tensors, depth + 1)?;
                 if inner.output() != width {
                     let out = inner.output();
-                    return Err(format!("{}: reads {width} values but gives {out}; both must be equal", o.at));
+                    return Err(format!(
+                        "{}: reads {width} values but gives {out}; both must be equal",
+                        o.at
+                    ));
                 }
                 Layer::Residual(inner)
             }
-            other => return Err(format!("{here}: unknown type {}; known are {}", quote(other), KINDS.join(", "))),
+            other => {
+                return Err(format!("{here}: unknown type {}; known are {}", quote(other), KINDS.join(", ")));
+            }
         };
         o.only(known)?;
         layers.push(layer);

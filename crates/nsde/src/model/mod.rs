@@ -70,7 +70,8 @@ impl Model {
 
     /// Whether the public fields fit each other.
     pub(crate) fn check(&self) -> Result<()> {
-        let range = |what: &str, value: f64, must: &'static str| Err(Error::Range { what: what.into(), value, must });
+        let range =
+            |what: &str, value: f64, must: &'static str| Err(Error::Range { what: what.into(), value, must });
         if !(self.dt.is_finite() && self.dt > 0.0) {
             return range("`dt`", self.dt, "finite and positive");
         }
@@ -143,7 +144,11 @@ impl Model {
     }
 
     /// Like [`predict`](Model::predict), with the guards that acted.
-    pub fn predict_with_stats(&self, options: Options, batch: &[Rollout<'_>]) -> Result<(Vec<Trajectory>, Stats)> {
+    pub fn predict_with_stats(
+        &self,
+        options: Options,
+        batch: &[Rollout<'_>],
+    ) -> Result<(Vec<Trajectory>, Stats)> {
         let solver = Solver::new(&self.sde, options)?;
         let mut own = Vec::with_capacity(batch.len());
         for rollout in batch {
@@ -169,7 +174,8 @@ impl Model {
     pub fn sample(&self, options: Options, index: usize, rollout: Rollout<'_>) -> Result<Vec<f64>> {
         let solver = Solver::new(&self.sde, options)?;
         let (start, inputs) = self.to_net(&rollout)?;
-        let mut states = solver.sample(index, Rollout { start: &start, dts: rollout.dts, inputs: &inputs })?;
+        let mut states =
+            solver.sample(index, Rollout { start: &start, dts: rollout.dts, inputs: &inputs })?;
         self.to_data_samples(&mut states);
         Ok(states)
     }
@@ -216,7 +222,8 @@ mod tests {
 
         let start = Gaussian::new(vec![1.0, 2.0], vec![0.5, 0.2, 0.2, 0.3]).unwrap();
         let rollout = Rollout { start: &start, dts: &[0.1; 4], inputs: &[1.0, -1.0, 2.0, 0.5] };
-        for method in [Method::Bmm, Method::Cubature(Default::default()), Method::MonteCarlo { samples: 50, seed: 3 }]
+        for method in
+            [Method::Bmm, Method::Cubature(Default::default()), Method::MonteCarlo { samples: 50, seed: 3 }]
         {
             let options = Options { method, ..Default::default() };
             let p = plain.predict(options, &[rollout]).unwrap().remove(0);

@@ -23,7 +23,11 @@ impl Scaling {
         dimension(format!("`{what}`: length of `mean`"), dim, self.mean.len())?;
         dimension(format!("`{what}`: length of `std`"), dim, self.std.len())?;
         if let Some(bad) = self.mean.iter().find(|x| !x.is_finite()) {
-            return Err(Error::Range { what: format!("`{what}`: an entry of `mean`"), value: *bad, must: "finite" });
+            return Err(Error::Range {
+                what: format!("`{what}`: an entry of `mean`"),
+                value: *bad,
+                must: "finite",
+            });
         }
         if let Some(bad) = self.std.iter().find(|x| !(x.is_finite() && **x > 0.0)) {
             let what = format!("`{what}`: an entry of `std`");
@@ -81,7 +85,8 @@ mod tests {
     #[test]
     fn there_and_back_is_the_identity() {
         let scaling = Scaling::new(vec![1.5, -20.0, 0.0], vec![2.0, 0.125, 4.0]).unwrap();
-        let (points, cov) = ([1.0, 2.0, 3.0, -4.0, 5.5, 0.0], [4.0, 1.0, 0.5, 1.0, 3.0, -1.0, 0.5, -1.0, 2.0]);
+        let (points, cov) =
+            ([1.0, 2.0, 3.0, -4.0, 5.5, 0.0], [4.0, 1.0, 0.5, 1.0, 3.0, -1.0, 0.5, -1.0, 2.0]);
         let (mut p, mut c) = (points, cov);
         scaling.points_to_net(&mut p);
         scaling.cov_to_net(&mut c);

@@ -267,19 +267,15 @@ impl<K: Transition> Pooled<K> {
             let mut states = vec![0.0; n * (every + 1)];
             let Work { inner, from, to } = work;
             self.kernel.start(inner, index, rollout.start, from);
-            for k in 0..steps {
-                if k % every == 0 {
+            // Up to the beginning of the last segment, which is computed again anyway.
+            let last = segments.saturating_sub(1) * every;
+            for k in 0..=last {
+                if k.is_multiple_of(every) {
                     kept[k / every * n..][..n].copy_from_slice(from);
                 }
-                // The last segment is computed again anyway.
-                if k + every < steps || segments == 1 {
+                if k < last {
                     self.step(inner, inputs, index, k, rollout, from, to)?;
                     std::mem::swap(from, to);
-                } else if k / every + 1 < segments {
-                    self.step(inner, inputs, index, k, rollout, from, to)?;
-                    std::mem::swap(from, to);
-                } else {
-                    break;
                 }
             }
             let (mut mean, mut cov) = (vec![0.0; state], vec![0.0; state * state]);

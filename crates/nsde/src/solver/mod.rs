@@ -164,9 +164,9 @@ impl Trajectory {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// A variance came out below its own series by rounding, and was raised to it.
+    /// A variance came out below its own series by more than rounding, and was raised to it.
     pub diagonal_raised: u64,
-    /// An exponential's log-moments were cut at 40.
+    /// An exponential's log-moments were cut at 30.
     pub exp_clamped: u64,
     /// A pivot of a singular covariance was taken as zero (cubature, Monte Carlo start).
     pub zero_pivot: u64,

@@ -29,8 +29,16 @@ pub(crate) fn triangle(i: usize, c: usize) -> usize {
 }
 
 pub(crate) struct NoiseWork<T> {
-    net: Option<(Tape<T>, Covariance<T>, Mat<T>, ChainGrad<T>)>,
+    net: Option<NetWork<T>>,
     scale_bar: Vec<f64>,
+}
+
+struct NetWork<T> {
+    tape: Tape<T>,
+    covariance: Covariance<T>,
+    /// Cotangent of the covariance of the entries of `L`.
+    second_bar: Mat<T>,
+    grad: ChainGrad<T>,
 }
 
 impl<T: Real> Noise<T> {
@@ -69,8 +77,12 @@ impl<T: Real> Noise<T> {
             net: match self {
                 Noise::Net { chain, .. } => {
                     let out = chain.widths[chain.widths.len() - 1];
-                    let covariance = Covariance::zeros(out, state);
-                    Some((chain.tape(state, moments), covariance, Mat::zeros(out, out), chain.grad()))
+                    Some(NetWork {
+                        tape: chain.tape(state, moments),
+                        covariance: Covariance::zeros(out, state),
+                        second_bar: Mat::zeros(out, out),
+                        grad: chain.grad(),
+                    })
                 }
                 _ => None,
             },
@@ -100,7 +112,7 @@ impl<T: Real> Noise<T> {
     ) {
         let d = base.rows;
         match (self, &mut work.net) {
-            (Noise::Net { chain, full }, Some((tape, covariance, _, _))) => {
+            (Noise::Net { chain, full }, Some(NetWork { tape, covariance, .. })) => {
                 set_start(tape, mean, u, d, chain.widths[0]);
                 chain.push(base, tape, moments, stats);
                 let out = tape.end();
@@ -156,7 +168,7 @@ impl<T: Real> Noise<T> {
     ) {
         let d = base.rows;
         match (self, &mut work.net) {
-            (Noise::Net { chain, full }, Some((tape, covariance, second_bar, grad))) => {
+            (Noise::Net { chain, full }, Some(NetWork { tape, covariance, second_bar, grad })) => {
                 let dt = T::of(dt);
                 let (out, bar) = tape.end_and_bar();
                 bar.fill_zero();
@@ -203,14 +215,14 @@ impl<T: Real> Noise<T> {
     }
 
     pub fn clear(&self, work: &mut NoiseWork<T>) {
-        if let Some((.., grad)) = &mut work.net {
+        if let Some(NetWork { grad, .. }) = &mut work.net {
             grad.fill_zero();
         }
         work.scale_bar.fill(0.0);
     }
 
     pub fn add_gradient(&self, work: &NoiseWork<T>, flat: &mut [f64]) {
-        if let Some((.., grad)) = &work.net {
+        if let Some(NetWork { grad, .. }) = &work.net {
             grad.add_to(flat);
         }
         self.add_scale_gradient(&work.scale_bar, flat);

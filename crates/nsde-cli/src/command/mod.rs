@@ -1,0 +1,7 @@
+//! The subcommands, one file each.
+
+pub mod completions;
+pub mod inspect;
+pub mod man;
+pub mod moments;
+pub mod predict;
