@@ -16,12 +16,24 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Simulate, fit, forecast, evaluate and report on an embedded example
+    Demo(crate::command::demo::Demo),
+    /// Fit a neural SDE to a table of measurements over time
+    Fit(Box<crate::command::fit::Fit>),
     /// Predict mean and covariance of the state over the next steps
     Predict(Predict),
     /// Push one Gaussian through one network of a model
     Moments(MomentsArgs),
     /// Show what a model file holds
     Inspect(Inspect),
+    /// Forecast the rows after the end of a table
+    Forecast(crate::command::forecast::ForecastArgs),
+    /// Score the forecasts of a model on data it has not seen
+    Evaluate(crate::command::evaluate::EvaluateArgs),
+    /// Learn from held-out data how far the spread of a model can be trusted
+    Calibrate(crate::command::calibrate::CalibrateArgs),
+    /// Write a report with charts of a model and its forecasts
+    Report(crate::command::report::ReportArgs),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page, or write all of them
@@ -240,7 +252,7 @@ fn positive(text: &str) -> Result<f64, String> {
     if x > 0.0 { Ok(x) } else { Err("it must be positive".into()) }
 }
 
-fn whole(text: &str) -> Result<u64, String> {
+pub(crate) fn whole(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "it must be a whole number that is not negative".into())
 }
 
@@ -251,10 +263,10 @@ fn at_least(least: usize, text: &str) -> Result<usize, String> {
     }
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     at_least(1, text)
 }
 
-fn at_least_two(text: &str) -> Result<usize, String> {
+pub(crate) fn at_least_two(text: &str) -> Result<usize, String> {
     at_least(2, text)
 }

@@ -43,6 +43,7 @@ pub mod metric;
 pub mod simulate;
 pub mod train;
 
+mod ensemble;
 mod error;
 mod flow;
 mod gaussian;
@@ -55,6 +56,7 @@ mod random;
 mod sde;
 mod solver;
 
+pub use ensemble::Ensemble;
 pub use error::{Error, Result};
 pub use gaussian::{Gaussian, mahalanobis, nll, nll_pull};
 pub use layer::{Layer, Linear, Moments};

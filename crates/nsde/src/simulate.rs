@@ -59,7 +59,8 @@ pub fn lotka_volterra(how: Recording) -> (Dataset, usize) {
                 for _ in 0..how.substeps {
                     let (a, b) = (root * normal(rng), root * normal(rng));
                     let both = x * y;
-                    (x, y) = (x + (2.0 * x - both) * dt + l11 * a, y + (both - 4.0 * y) * dt + l21 * a + l22 * b);
+                    (x, y) =
+                        (x + (2.0 * x - both) * dt + l11 * a, y + (both - 4.0 * y) * dt + l21 * a + l22 * b);
                     if x <= 0.0 || y <= 0.0 {
                         return None;
                     }

@@ -59,7 +59,7 @@ fn diffusion_parameters(diffusion: &Diffusion) -> usize {
 }
 
 /// `dx = f(x, u) dt + L(x) dw`, with what the model has.
-fn equation(model: &Model) -> String {
+pub(crate) fn equation(model: &Model) -> String {
     let sde = &model.sde;
     let drift = if sde.inputs() > 0 { "f(x, u)" } else { "f(x)" };
     let noise = match sde.diffusion() {
@@ -175,6 +175,11 @@ fn tables(out: &mut dyn Write, model: &Model, path: &Path) -> io::Result<()> {
 }
 
 fn layer_table(out: &mut dyn Write, network: &Network) -> io::Result<()> {
+    table(out, &layer_rows(network), 3)
+}
+
+/// A head, then one row per layer.
+pub(crate) fn layer_rows(network: &Network) -> Vec<Vec<String>> {
     let mut table_rows = vec![["place", "layer", "", "width", "parameters"].map(String::from).to_vec()];
     for row in network_rows(network) {
         let detail = match row.layer {
@@ -191,5 +196,5 @@ fn layer_table(out: &mut dyn Write, network: &Network) -> io::Result<()> {
         let parameters = if row.parameters > 0 { row.parameters.to_string() } else { String::new() };
         table_rows.push(vec![row.place, row.layer.kind().into(), detail, width, parameters]);
     }
-    table(out, &table_rows, 3)
+    table_rows
 }

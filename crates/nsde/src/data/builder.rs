@@ -269,7 +269,12 @@ impl<'a> Builder<'a> {
             }
             return Ok((times, TimeAxis::default()));
         };
-        if let Some((row, why)) = time.first_disorder(&self.series.of_row, &self.series.names) {
+        if let Some((row, mut why)) = time.first_disorder(&self.series.of_row, &self.series.names) {
+            if self.series.names.len() == 1 && self.options.series_column.is_none() {
+                why.push_str(
+                    "; if there are several series, name the column that tells them apart with --series",
+                );
+            }
             return Err(self.blame_time(Some(row), why));
         }
         time.finish(rows_of, unit).map_err(|why| self.blame_time(None, why))

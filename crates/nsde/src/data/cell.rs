@@ -55,6 +55,14 @@ impl Value {
     }
 }
 
+/// A name from a file on one line, so that a message with it is one too.
+pub(super) fn one_line(name: &str) -> String {
+    name.split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 /// `text` in quotes on one line, shortened if long.
 pub(super) fn quote(text: &str) -> String {
     let text = text.trim();
@@ -98,6 +106,7 @@ mod tests {
     #[test]
     fn quotes_stay_on_one_short_line() {
         assert_eq!(quote(" a\nb "), "`a\\nb`");
+        assert_eq!(one_line("\u{1b} a\r\nb  c "), "a b c");
         assert_eq!(quote(&"x".repeat(1000)).chars().count(), LONGEST_QUOTE + 3);
     }
 }

@@ -1,7 +1,7 @@
 //! Text tables: fields separated by commas, tabs or semicolons, under one line of names.
 
 use super::builder::{Builder, Counting};
-use super::cell::Cell;
+use super::cell::{Cell, one_line};
 use super::{Dataset, LoadOptions, data_error};
 use crate::error::Result;
 use csv::StringRecord;
@@ -61,11 +61,6 @@ pub(super) fn read(path: &Path, bytes: &[u8], options: &LoadOptions) -> Result<D
         builder.row(line, record.iter().map(Cell::Text))?;
     }
     builder.finish()
-}
-
-/// A name from the header, without line breaks.
-fn one_line(name: &str) -> String {
-    name.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a header can only be a row of data: numbers throughout, and not just the numbers of columns.

@@ -1,7 +1,7 @@
 //! Parquet files, row by row; only with the feature `parquet`.
 
 use super::builder::{Builder, Counting};
-use super::cell::Cell;
+use super::cell::{Cell, one_line};
 use super::note::{LeftOut, Note};
 use super::stamp::Stamp;
 use super::{Dataset, LoadOptions, data_error};
@@ -20,15 +20,14 @@ pub(super) fn read(path: &Path, bytes: Vec<u8>, options: &LoadOptions) -> Result
     let broken = |why: ParquetError| data_error(path, None, why.to_string().replace('\n', " "));
     let reader = SerializedFileReader::new(Bytes::from(bytes)).map_err(broken)?;
     let schema = reader.metadata().file_metadata().schema();
-    let (usable, others): (Vec<_>, Vec<_>) =
-        schema.get_fields().iter().cloned().partition(|field| readable(field));
-    let names: Vec<String> = usable.iter().map(|field| field.name().trim().to_string()).collect();
-    let times: Vec<Option<Clock>> = usable.iter().map(|field| Clock::of(field)).collect();
+    let (usable, others): (Vec<_>, Vec<_>) = schema.get_fields().iter().cloned().partition(readable);
+    let names: Vec<String> = usable.iter().map(|field| one_line(field.name())).collect();
+    let times: Vec<Option<Clock>> = usable.iter().map(Clock::of).collect();
     let wanted = Type::group_type_builder(schema.name()).with_fields(usable).build().map_err(broken)?;
 
     let mut builder = Builder::new(path, &names, None, Counting::Rows, options)?;
     for field in others {
-        let (column, why) = (field.name().to_string(), LeftOut::Type { found: kind(&field) });
+        let (column, why) = (one_line(field.name()), LeftOut::Type { found: kind(&field) });
         builder.note(Note::LeftOut { column, why });
     }
     for (place, row) in reader.get_row_iter(Some(wanted)).map_err(broken)?.enumerate() {

@@ -6,6 +6,13 @@ use flate2::read::MultiGzDecoder;
 use std::io::Read;
 use std::path::Path;
 
+/// First bytes of files that are often taken for tables, and what to do with them.
+const NOT_TABLES: [(&[u8], &str); 3] = [
+    (b"\xfd7zXZ\0", "this is packed with xz; unpack it, or pack it with gzip"),
+    (b"\x28\xb5\x2f\xfd", "this is packed with zstd; unpack it, or pack it with gzip"),
+    (b"\x89HDF\r\n", "this is an HDF5 file; convert it to CSV or NumPy"),
+];
+
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -51,6 +58,9 @@ fn parquet(path: &Path, _: Vec<u8>, _: &LoadOptions) -> Result<Dataset> {
 
 /// Goes by content; a name that promises another format than the content is an error.
 fn recognise(path: &Path, bytes: &[u8]) -> Result<Format> {
+    if let Some((_, why)) = NOT_TABLES.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        return Err(data_error(path, None, *why));
+    }
     let found = match bytes {
         [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Format::Npy,
         [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Format::Npz,
@@ -122,6 +132,7 @@ mod tests {
         assert!(load_as("data.npy", b"").unwrap_err().to_string().ends_with("the file is empty"));
         let sheet = load_as("data.xlsx", b"PK\x03\x04 and no directory").unwrap_err().to_string();
         assert!(sheet.contains("ZIP archive is damaged"), "{sheet}");
+        assert!(load_as("data.csv.xz", b"\xfd7zXZ\0\0").unwrap_err().to_string().contains("packed with xz"));
     }
 
     #[test]

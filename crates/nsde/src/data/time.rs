@@ -83,6 +83,16 @@ impl TimeAxis {
         let nanos = origin.nanos + (time * self.unit?.seconds() * SECOND as f64).round() as i128;
         Some(Stamp { nanos, ..origin }.to_string())
     }
+
+    /// The time of a stamp, inverse to [`stamp`](TimeAxis::stamp); `None` if times are numbers, or `stamp` is
+    /// not one. A stamp without an offset is at that of the origin.
+    pub fn time(&self, stamp: &str) -> Option<f64> {
+        let origin = Stamp::read(self.origin.as_deref()?)?;
+        let stamp = Stamp::read(stamp)?;
+        let ahead = if stamp.offset.is_none() { origin.offset.unwrap_or(0) } else { 0 };
+        let nanos = stamp.nanos - i128::from(ahead) * 60 * SECOND - origin.nanos;
+        Some(nanos as f64 / (self.unit?.whole_seconds() * SECOND) as f64)
+    }
 }
 
 /// Times as they are read, one per row of the file.
@@ -293,6 +303,10 @@ mod tests {
             axis(&["2014-01-01T00:00:00+01:00", "2014-01-01T12:00:00+01:00"], Some(TimeUnit::Day));
         assert_eq!(times, [0.0, 0.5]);
         assert_eq!(axis.stamp(1.25).unwrap(), "2014-01-02T06:00:00+01:00");
+        for text in ["2014-01-02T06:00:00+01:00", "2014-01-02 06:00", "2014-01-02T05:00:00Z"] {
+            assert_eq!(axis.time(text), Some(1.25), "{text}");
+        }
+        assert_eq!((axis.time("1.25"), TimeAxis::default().time("2014-01-02")), (None, None));
         assert_eq!(TimeAxis::default().stamp(1.0), None);
         let refused = column(&["1", "2"]).unwrap().finish(&[vec![0, 1]], Some(TimeUnit::Day)).unwrap_err();
         assert!(refused.contains("kept as they are"), "{refused}");

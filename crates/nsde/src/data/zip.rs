@@ -1,5 +1,6 @@
 //! The part of the ZIP format that NumPy's `.npz` files use: stored and deflated members, also ZIP64.
 
+use super::cell::one_line;
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use std::borrow::Cow;
@@ -86,7 +87,7 @@ fn member(entry: &[u8]) -> Option<(Member, usize)> {
     let [name, extra, comment] = [28, 30, 32].map(|at| u16_at(entry, at).map(usize::from));
     let (name_end, extra, comment) = (46 + name?, extra?, comment?);
     let mut member = Member {
-        name: String::from_utf8_lossy(entry.get(46..name_end)?).into_owned(),
+        name: one_line(&String::from_utf8_lossy(entry.get(46..name_end)?)),
         method: u16_at(entry, 10)?,
         crc: u32_at(entry, 16)?,
         packed: u32_at(entry, 20)?.into(),

@@ -1,83 +1,11 @@
 //! The SDE as a layer of continuous depth (Sec. 6.2): a start, a flow for `K` steps of `dt`, a head.
 
-use super::{Head, affine};
+use super::{Head, Start, affine};
 use crate::error::{Error, Result, dimension};
 use crate::gaussian::Gaussian;
-use crate::layer::Linear;
 use crate::sde::NeuralSde;
 use crate::solver::{Method, Options, Rollout, Solver};
 use std::sync::OnceLock;
-
-/// Where the flow begins.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Start {
-    /// At the features themselves, as many as the state has dimensions.
-    Features,
-    /// At a learned affine map of the features.
-    Embedding(Linear),
-    /// At a learned point; there are no features.
-    Learned(Vec<f64>),
-    /// At the origin; there are no features.
-    Zero,
-}
-
-impl Start {
-    /// The name used in model files.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Start::Features => "features",
-            Start::Embedding(_) => "embedding",
-            Start::Learned(_) => "learned",
-            Start::Zero => "zero",
-        }
-    }
-
-    /// Number of features it reads for a state of `state` dimensions.
-    pub fn features(&self, state: usize) -> usize {
-        match self {
-            Start::Features => state,
-            Start::Embedding(linear) => linear.input(),
-            Start::Learned(_) | Start::Zero => 0,
-        }
-    }
-
-    fn parameters(&self) -> Vec<f64> {
-        match self {
-            Start::Embedding(linear) => [linear.weight(), linear.bias()].concat(),
-            Start::Learned(x) => x.clone(),
-            Start::Features | Start::Zero => Vec::new(),
-        }
-    }
-
-    fn set_parameters(&mut self, flat: &[f64]) {
-        match self {
-            Start::Embedding(linear) => {
-                let (weight, bias) = flat.split_at(linear.weight.len());
-                linear.weight.copy_from_slice(weight);
-                linear.bias.copy_from_slice(bias);
-            }
-            Start::Learned(x) => x.copy_from_slice(flat),
-            Start::Features | Start::Zero => {}
-        }
-    }
-
-    fn point(&self, state: usize, features: &[f64]) -> Vec<f64> {
-        match self {
-            Start::Features => features.to_vec(),
-            Start::Embedding(linear) => affine::at(linear, features),
-            Start::Learned(x) => x.clone(),
-            Start::Zero => vec![0.0; state],
-        }
-    }
-
-    fn point_pull(&self, features: &[f64], point_bar: &[f64], grad: &mut [f64]) {
-        match self {
-            Start::Embedding(_) => affine::at_pull(features, point_bar, grad),
-            Start::Learned(_) => affine::axpy(1.0, point_bar, grad),
-            Start::Features | Start::Zero => {}
-        }
-    }
-}
 
 /// What one prediction is made from.
 #[derive(Clone, Copy, Debug)]
@@ -294,15 +222,16 @@ impl<H: Head> SdeLayer<H> {
 pub(super) mod tests {
     use super::*;
     use crate::head::{LinearHead, SoftmaxHead, SoftmaxObjective};
-    use crate::layer::Layer;
+    use crate::layer::{Layer, Linear};
     use crate::network::Network;
     use crate::sde::Diffusion;
     use nsde_check::{assert_close, directional, random_vec, seeded};
 
+    /// Smooth, so that points and samples have differences too.
     fn sde(state: usize, inputs: usize) -> NeuralSde {
         let rng = &mut seeded(11);
         let drift = Network::perceptron(state + inputs, &[6], state, Layer::Tanh, 0.9, rng).unwrap();
-        let noise = Network::perceptron(state, &[4], state, Layer::Relu, 1.0, rng).unwrap();
+        let noise = Network::perceptron(state, &[4], state, Layer::Softplus, 1.0, rng).unwrap();
         NeuralSde::new(state, inputs, drift, Diffusion::Diagonal(noise)).unwrap()
     }
 

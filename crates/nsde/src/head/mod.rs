@@ -33,10 +33,12 @@ mod file;
 mod layer;
 mod regression;
 mod softmax;
+mod start;
 
-pub use layer::{Example, SdeLayer, Start};
+pub use layer::{Example, SdeLayer};
 pub use regression::LinearHead;
 pub use softmax::{SoftmaxHead, SoftmaxObjective};
+pub use start::Start;
 
 use crate::error::Result;
 use crate::layer::Linear;

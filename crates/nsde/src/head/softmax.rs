@@ -155,9 +155,9 @@ mod tests {
     /// Also for more classes than dimensions, where the covariance of the logits is singular.
     #[test]
     fn pull_is_the_adjoint_of_both_objectives() {
-        for seed in 0..24 {
+        for seed in 0..70 {
             let rng = &mut seeded(seed);
-            let (d, k) = (3, 2 + seed as usize % 5);
+            let (d, k) = (3, [2, 3, 4, 5, 6, 12, 30][seed as usize % 7]);
             let objective = if seed % 2 == 0 { SoftmaxObjective::Expected } else { SoftmaxObjective::Dvi };
             let head = SoftmaxHead::new(Linear::random(d, k, rng).unwrap(), objective).unwrap();
             let n = head.parameter_count();
@@ -178,7 +178,7 @@ mod tests {
             };
             let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
             let pulled = dot(&mean_bar, &mean_v) + dot(&cov_bar, &cov_v) + dot(&grad, &par_v);
-            assert_close(directional(f, 1e-3), pulled, 1e-6);
+            assert_close(directional(f, 1e-4), pulled, 1e-6);
         }
     }
 

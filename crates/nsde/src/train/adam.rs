@@ -26,7 +26,8 @@ impl Adam {
         self.updates += 1;
         let t = self.updates as f64;
         let (c1, c2) = (1.0 - BETA1.powf(t), 1.0 - BETA2.powf(t));
-        for (((p, g), m), v) in parameters.iter_mut().zip(gradient).zip(&mut self.first).zip(&mut self.second) {
+        for (((p, g), m), v) in parameters.iter_mut().zip(gradient).zip(&mut self.first).zip(&mut self.second)
+        {
             *m = BETA1 * *m + (1.0 - BETA1) * g;
             *v = BETA2 * *v + (1.0 - BETA2) * g * g;
             *p -= rate * (*m / c1 / ((*v / c2).sqrt() + EPSILON) + decay * *p);

@@ -61,11 +61,14 @@ pub fn save(path: &Path, fingerprint: &str, state: &TrainState) -> Result<()> {
     };
     let notes = serde_json::to_string(&notes).map_err(|e| refuse(e.to_string()))?;
     let arrays = [&state.parameters, &state.average, &state.adam.first, &state.adam.second, &state.best];
-    let bytes: Vec<Vec<u8>> = arrays.iter().map(|a| a.iter().flat_map(|x| x.to_le_bytes()).collect()).collect();
+    let bytes: Vec<Vec<u8>> =
+        arrays.iter().map(|a| a.iter().flat_map(|x| x.to_le_bytes()).collect()).collect();
     let views: Vec<(&str, TensorView<'_>)> = TENSORS
         .iter()
         .zip(&bytes)
-        .map(|(name, b)| Ok((*name, TensorView::new(Dtype::F64, vec![b.len() / 8], b).map_err(|e| refuse(e.to_string()))?)))
+        .map(|(name, b)| {
+            Ok((*name, TensorView::new(Dtype::F64, vec![b.len() / 8], b).map_err(|e| refuse(e.to_string()))?))
+        })
         .collect::<Result<_>>()?;
     let metadata = Some(HashMap::from([(KEY.to_string(), notes)]));
     let out = safetensors::serialize(views, metadata).map_err(|e| refuse(e.to_string()))?;
@@ -76,7 +79,8 @@ pub fn save(path: &Path, fingerprint: &str, state: &TrainState) -> Result<()> {
 pub fn load(path: &Path, fingerprint: &str, parameters: usize) -> Result<TrainState> {
     let refuse = |why: String| Error::ModelFile { path: path.to_path_buf(), why };
     let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
-    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| refuse(format!("not a checkpoint: {e}")))?;
+    let (_, header) =
+        SafeTensors::read_metadata(&bytes).map_err(|e| refuse(format!("not a checkpoint: {e}")))?;
     let notes = header
         .metadata()
         .as_ref()
@@ -94,7 +98,8 @@ pub fn load(path: &Path, fingerprint: &str, parameters: usize) -> Result<TrainSt
         if tensor.dtype() != Dtype::F64 || tensor.shape() != [parameters] {
             return Err(refuse(format!("`{name}` should hold {parameters} numbers (F64)")));
         }
-        let values = tensor.data().chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap_or_default()));
+        let values =
+            tensor.data().chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap_or_default()));
         Ok(values.collect())
     };
     let [parameters, average, first, second, best] = TENSORS;

@@ -152,9 +152,14 @@ mod tests {
     use crate::train::{Progress, TrainOptions, TrainState, advance};
     use nsde_check::{assert_close, directional, random_vec, seeded};
 
-    fn layer(start: Start, inputs: usize, objective: SoftmaxObjective) -> SdeLayer<SoftmaxHead> {
+    fn layer(
+        start: Start,
+        inputs: usize,
+        objective: SoftmaxObjective,
+        activation: Layer,
+    ) -> SdeLayer<SoftmaxHead> {
         let rng = &mut seeded(3);
-        let drift = Network::perceptron(4 + inputs, &[16], 4, Layer::Tanh, 1.0, rng).unwrap();
+        let drift = Network::perceptron(4 + inputs, &[16], 4, activation, 1.0, rng).unwrap();
         SdeLayer {
             start,
             sde: NeuralSde::new(4, inputs, drift, Diffusion::ConstantDiagonal(vec![0.1; 4])).unwrap(),
@@ -167,7 +172,7 @@ mod tests {
     }
 
     /// Four clouds of alternating class.
-    fn exclusive_or(objective: SoftmaxObjective) -> ClassificationTask {
+    fn exclusive_or(objective: SoftmaxObjective, activation: Layer) -> ClassificationTask {
         let rng = &mut seeded(4);
         let z = random_vec(600, rng);
         let (mut features, mut labels) = (Vec::new(), Vec::new());
@@ -177,12 +182,17 @@ mod tests {
             labels.push(a ^ b);
         }
         let start = Start::Embedding(Linear::random(2, 4, rng).unwrap());
-        ClassificationTask::new(layer(start, 0, objective), features, labels, &(200..300).collect::<Vec<_>>())
-            .unwrap()
+        ClassificationTask::new(
+            layer(start, 0, objective, activation),
+            features,
+            labels,
+            &(200..300).collect::<Vec<_>>(),
+        )
+        .unwrap()
     }
 
     /// The sign of the sum of 2 to 12 numbers.
-    fn signs() -> ClassificationTask {
+    fn signs(activation: Layer) -> ClassificationTask {
         let rng = &mut seeded(5);
         let (mut sequences, mut labels) = (Vec::new(), Vec::new());
         while labels.len() < 300 {
@@ -193,7 +203,7 @@ mod tests {
                 sequences.push(sequence);
             }
         }
-        let layer = layer(Start::Learned(vec![0.1; 4]), 1, SoftmaxObjective::Expected);
+        let layer = layer(Start::Learned(vec![0.1; 4]), 1, SoftmaxObjective::Expected, activation);
         ClassificationTask::from_sequences(layer, sequences, labels, &(200..300).collect::<Vec<_>>()).unwrap()
     }
 
@@ -206,9 +216,11 @@ mod tests {
 
     #[test]
     fn gradients_of_both_kinds_of_task_match_differences() {
-        for mut task in
-            [exclusive_or(SoftmaxObjective::Expected), exclusive_or(SoftmaxObjective::Dvi), signs()]
-        {
+        for mut task in [
+            exclusive_or(SoftmaxObjective::Expected, Layer::Tanh),
+            exclusive_or(SoftmaxObjective::Dvi, Layer::Tanh),
+            signs(Layer::Tanh),
+        ] {
             for method in [Method::Bmm, Method::MonteCarlo { samples: 10, seed: 0 }] {
                 task.layer.options.method = method;
                 let at = task.parameters();
@@ -229,7 +241,7 @@ mod tests {
     #[test]
     fn exclusive_or_is_learned_by_both_objectives() {
         for objective in [SoftmaxObjective::Expected, SoftmaxObjective::Dvi] {
-            let task = exclusive_or(objective);
+            let task = exclusive_or(objective, Layer::Relu);
             let state = train(&task, 200);
             let p = task.predict(state.result(), &task.features[400..]).unwrap();
             let score = evaluate(&p, 2, &task.labels[200..]).unwrap();
@@ -240,7 +252,7 @@ mod tests {
 
     #[test]
     fn sequences_of_different_length_are_learned() {
-        let task = signs();
+        let task = signs(Layer::Relu);
         let state = train(&task, 200);
         let p = task.predict_sequences(state.result(), &task.sequences[200..]).unwrap();
         let score = evaluate(&p, 2, &task.labels[200..]).unwrap();
@@ -251,7 +263,12 @@ mod tests {
     fn threads_do_not_change_a_bit() {
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| (train(&signs(), 5), train(&exclusive_or(SoftmaxObjective::Expected), 5)))
+            pool.install(|| {
+                (
+                    train(&signs(Layer::Relu), 5),
+                    train(&exclusive_or(SoftmaxObjective::Expected, Layer::Relu), 5),
+                )
+            })
         };
         let ((a1, b1), (a2, b2)) = (run(1), run(2));
         assert_eq!((a1.parameters, a1.best_score), (a2.parameters, a2.best_score));
@@ -260,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_trained_model_is_saved_and_predicts_the_same() {
-        let task = signs();
+        let task = signs(Layer::Relu);
         let parameters = train(&task, 3).parameters;
         let file = tempfile::tempdir().unwrap();
         let path = file.path().join("signs.nsde");
@@ -280,7 +297,7 @@ mod tests {
     fn data_that_do_not_fit_are_refused() {
         let new = |sequences: &[&[f64]], labels: &[usize]| {
             let sequences = sequences.iter().map(|s| s.to_vec()).collect();
-            let layer = layer(Start::Zero, 2, SoftmaxObjective::Expected);
+            let layer = layer(Start::Zero, 2, SoftmaxObjective::Expected, Layer::Relu);
             ClassificationTask::from_sequences(layer, sequences, labels.to_vec(), &[])
                 .err()
                 .map(|e| e.to_string())
@@ -292,9 +309,9 @@ mod tests {
         assert!(new(&[&[]], &[0]).unwrap().contains("sequence"));
         assert!(new(&[&[0.0, f64::NAN]], &[0]).unwrap().contains("control input"));
         assert!(new(&[], &[]).unwrap().contains("train on"));
-        let driven = layer(Start::Features, 2, SoftmaxObjective::Expected);
+        let driven = layer(Start::Features, 2, SoftmaxObjective::Expected, Layer::Relu);
         assert!(ClassificationTask::new(driven, vec![0.0; 4], vec![0], &[]).is_err());
-        let idle = layer(Start::Zero, 0, SoftmaxObjective::Expected);
+        let idle = layer(Start::Zero, 0, SoftmaxObjective::Expected, Layer::Relu);
         assert!(ClassificationTask::from_sequences(idle.clone(), vec![vec![]], vec![0], &[]).is_err());
         assert!(ClassificationTask::new(idle, vec![], vec![], &[]).is_err());
     }

@@ -206,7 +206,15 @@ impl ForecastTask {
     }
 
     /// The loss of one row, in the units of the data, and its cotangents times `bar`.
-    fn row(&self, mean: &[f64], cov: &[f64], x: &[f64], bar: f64, mean_bar: &mut [f64], cov_bar: &mut [f64]) -> Result<f64> {
+    fn row(
+        &self,
+        mean: &[f64],
+        cov: &[f64],
+        x: &[f64],
+        bar: f64,
+        mean_bar: &mut [f64],
+        cov_bar: &mut [f64],
+    ) -> Result<f64> {
         match self.objective {
             Objective::SquaredError => {
                 let mut sum = 0.0;
@@ -230,7 +238,8 @@ impl ForecastTask {
                 // The marginal of what was observed: rows and columns of the covariance.
                 let (d, n) = (x.len(), seen.len());
                 let pick = |v: &[f64]| seen.iter().map(|i| v[*i]).collect::<Vec<_>>();
-                let part: Vec<f64> = seen.iter().flat_map(|i| seen.iter().map(move |j| cov[i * d + j])).collect();
+                let part: Vec<f64> =
+                    seen.iter().flat_map(|i| seen.iter().map(move |j| cov[i * d + j])).collect();
                 let (mut m, mut c) = (vec![0.0; n], vec![0.0; n * n]);
                 let value = nll_pull(&pick(mean), &part, &pick(x), bar, &mut m, &mut c)?;
                 for (a, i) in seen.iter().enumerate() {

@@ -145,14 +145,14 @@ mod tests {
     use nsde_check::{assert_close, directional, random_vec, seeded};
 
     /// `y = sin 2x + (0.05 + 0.3 |x|) z`, and a layer `1 → 4 → 1`.
-    fn wave(method: Method) -> RegressionTask {
+    fn wave(method: Method, activation: Layer) -> RegressionTask {
         let rng = &mut seeded(1);
         let features: Vec<f64> = random_vec(400, rng);
         let noise = random_vec(400, rng);
         let targets =
             features.iter().zip(&noise).map(|(x, z)| (2.0 * x).sin() + (0.05 + 0.3 * x.abs()) * z).collect();
-        let drift = Network::perceptron(4, &[20], 4, Layer::Tanh, 1.0, rng).unwrap();
-        let mut noise = Network::perceptron(4, &[10], 4, Layer::Relu, 1.0, rng).unwrap().layers().to_vec();
+        let drift = Network::perceptron(4, &[20], 4, activation.clone(), 1.0, rng).unwrap();
+        let mut noise = Network::perceptron(4, &[10], 4, activation, 1.0, rng).unwrap().layers().to_vec();
         noise.push(Layer::Softplus);
         let noise = Network::new(4, noise).unwrap();
         let layer = SdeLayer {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn gradient_of_the_task_matches_differences() {
         for method in [Method::Bmm, Method::MonteCarlo { samples: 30, seed: 1 }] {
-            let task = wave(method);
+            let task = wave(method, Layer::Tanh);
             let at = task.parameters();
             let examples = [3, 0, 299, 17, 3];
             let v = random_vec(at.len(), &mut seeded(2));
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn training_learns_mean_and_spread() {
-        let task = wave(Method::Bmm);
+        let task = wave(Method::Bmm, Layer::Relu);
         let targets = &task.targets[300..];
         let mean = targets.iter().sum::<f64>() / 100.0;
         let var = targets.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / 100.0;
@@ -212,7 +212,7 @@ mod tests {
     fn threads_do_not_change_a_bit() {
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| train(&wave(Method::Bmm), 5))
+            pool.install(|| train(&wave(Method::Bmm, Layer::Relu), 5))
         };
         let (one, two) = (run(1), run(2));
         assert_eq!(one.parameters, two.parameters);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_trained_model_is_saved_and_predicts_the_same() {
-        let task = wave(Method::Bmm);
+        let task = wave(Method::Bmm, Layer::Relu);
         let parameters = train(&task, 3).parameters;
         let file = tempfile::tempdir().unwrap();
         let path = file.path().join("wave.nsde");
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn data_that_do_not_fit_are_refused() {
-        let layer = wave(Method::Bmm).layer;
+        let layer = wave(Method::Bmm, Layer::Relu).layer;
         let new = |features: Vec<f64>, targets: Vec<f64>, held_out: &[usize]| {
             RegressionTask::new(layer.clone(), features, targets, held_out).err().map(|e| e.to_string())
         };
@@ -250,7 +250,7 @@ mod tests {
         assert!(new(vec![0.0; 2], vec![0.0; 2], &[0, 1]).unwrap().contains("train on"));
         assert!(new(vec![f64::NAN], vec![0.0], &[]).unwrap().contains("feature"));
         assert!(new(vec![0.0], vec![f64::INFINITY], &[]).unwrap().contains("target"));
-        let task = wave(Method::Bmm);
+        let task = wave(Method::Bmm, Layer::Relu);
         assert!(task.predict(&task.parameters()[1..], &[0.0]).is_err());
     }
 }

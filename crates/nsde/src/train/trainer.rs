@@ -89,8 +89,10 @@ impl TrainOptions {
         self.rate * (0.01 + 0.99 * 0.5 * (1.0 + (std::f64::consts::PI * phase).cos()))
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
-        let range = |what: &str, value: f64, must: &'static str| Err(Error::Range { what: what.into(), value, must });
+    /// Whether the numbers make sense.
+    pub fn check(&self) -> Result<()> {
+        let range =
+            |what: &str, value: f64, must: &'static str| Err(Error::Range { what: what.into(), value, must });
         if self.steps == 0 {
             return range("steps", 0.0, "at least 1");
         }
@@ -103,7 +105,7 @@ impl TrainOptions {
         if !(self.rate.is_finite() && self.rate > 0.0) {
             return range("rate", self.rate, "positive");
         }
-        if !(self.clip > 0.0) {
+        if self.clip.is_nan() || self.clip <= 0.0 {
             return range("clip", self.clip, "positive");
         }
         if !(self.weight_decay.is_finite() && self.weight_decay >= 0.0) {
@@ -193,7 +195,12 @@ pub enum Progress {
 const SKIPS_FORGIVEN: usize = 10;
 
 /// Makes one step; `stages` is the length of the curriculum.
-pub fn advance(task: &dyn Task, options: &TrainOptions, stages: usize, state: &mut TrainState) -> Result<Progress> {
+pub fn advance(
+    task: &dyn Task,
+    options: &TrainOptions,
+    stages: usize,
+    state: &mut TrainState,
+) -> Result<Progress> {
     let out_of_patience = options.patience > 0 && state.stale >= options.patience;
     if state.step >= options.steps || out_of_patience {
         return Ok(Progress::Done);
