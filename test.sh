@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every check of this project, in one command: format, lints, tests, docs, benches, names cited in docs/.
+# Every check of this project, in one command: format, lints, documents, benches, tests.
 #
 #   bash test.sh
 #
@@ -34,7 +34,7 @@ cargo fmt --all --check
 step "lints"
 cargo clippy --workspace --all-targets --locked -- -D warnings
 
-step "names cited in docs/"
+step "names and links in the documents"
 # Every `file.rs::name` in the map of equations and in the list of departures must be in that file.
 cited=0
 while IFS= read -r name; do
@@ -48,7 +48,18 @@ while IFS= read -r name; do
   fi
   cited=$((cited + 1))
 done < <(grep -ohE '`[a-z_/]+\.rs(::[A-Za-z0-9_]+)+`' docs/equations.md docs/departures.md | tr -d '\140' | sort -u)
-echo "$cited names, all there"
+# Every link to a file, from where the document lies.
+linked=0
+for page in *.md docs/*.md; do
+  while IFS= read -r link; do
+    if [ ! -e "$(dirname "$page")/${link%%#*}" ]; then
+      echo "$page links to $link, which is not there" >&2
+      exit 1
+    fi
+    linked=$((linked + 1))
+  done < <(grep -oE '\]\([^)#:][^):]*\)' "$page" | sed 's/^](//; s/)$//')
+done
+echo "$cited names and $linked links, all there"
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

@@ -2,7 +2,7 @@
 
 use crate::rollout::{Evaluation, Protocol, quantile};
 use nsde::Gaussian;
-use nsde::data::Dataset;
+use nsde::data::{Dataset, Series};
 use nsde::metric::{Mixture, Summary, chi_squared_quantile};
 use nsde::train::Window;
 use nsde_report::{
@@ -17,11 +17,11 @@ const BANDS: [f64; 3] = [0.5, 0.8, 0.95];
 /// The region of a phase portrait.
 const REGION: f64 = 0.95;
 /// Outlines in a phase portrait.
-const ELLIPSES: usize = 8;
+const ELLIPSES: usize = 6;
 /// Points of an outline.
 const OUTLINE: usize = 72;
 /// Other series with the same start that a fan chart shows.
-const PATHS: usize = 12;
+const PATHS: usize = 6;
 
 /// A window with the laws at its start and at every row after it.
 pub(crate) struct Shown {
@@ -47,8 +47,26 @@ pub(crate) fn time_label(data: &Dataset) -> String {
     match (&data.time.column, data.time.unit, &data.time.origin) {
         (_, Some(unit), Some(origin)) => format!("{unit} since {origin}"),
         (Some(column), ..) => column.clone(),
-        _ => "row".into(),
+        _ if data.median_spacing() == Some(1.0) => "row".into(),
+        _ => "time".into(),
     }
+}
+
+/// The other series that start at the same time in the very same state.
+pub(crate) fn alike<'a>(
+    data: &'a Dataset,
+    shown: &Shown,
+    how: &Protocol,
+) -> impl Iterator<Item = &'a Series> {
+    let dim = data.dim();
+    let start = move |s: &Series| {
+        s.values.iter().take(dim).chain(s.times.first()).map(|x| x.to_bits()).collect::<Vec<_>>()
+    };
+    let (own, from_start) = (shown.window.series, how.from_start && shown.window.row == 0);
+    let wanted = start(&data.series[own]);
+    let others =
+        data.series.iter().enumerate().filter(move |(n, s)| from_start && *n != own && start(s) == wanted);
+    others.map(|(_, s)| s)
 }
 
 /// One state of one window: the truth, also shortly before, and the forecast.
@@ -56,7 +74,7 @@ pub(crate) fn fan(data: &Dataset, shown: &Shown, i: usize, how: &Protocol) -> Ch
     let (dim, series) = (data.dim(), &data.series[shown.window.series]);
     let rows = shown.rows();
     let before = rows.start.saturating_sub((rows.len() / 3).max(3));
-    let trace = |series: &nsde::data::Series, rows: std::ops::Range<usize>| Trace {
+    let trace = |series: &Series, rows: std::ops::Range<usize>| Trace {
         time: series.times[rows.clone()].to_vec(),
         value: rows.map(|row| series.values[row * dim + i]).collect(),
     };
@@ -67,11 +85,7 @@ pub(crate) fn fan(data: &Dataset, shown: &Shown, i: usize, how: &Protocol) -> Ch
         upper: of(&|law| quantile(law, i, 0.5 + 0.5 * level)),
     };
     // Other series that set out from the very same point show what could have come.
-    let start = |s: &nsde::data::Series| s.values[..dim].iter().chain(&s.times[..1]).map(|x| x.to_bits()).collect::<Vec<_>>();
-    let same = |s: &&nsde::data::Series| {
-        how.from_start && rows.start == 0 && s.name != series.name && start(s) == start(series)
-    };
-    let paths = data.series.iter().filter(same).take(PATHS).map(|s| trace(s, 0..s.rows())).collect();
+    let paths: Vec<Trace> = alike(data, shown, how).take(PATHS).map(|s| trace(s, 0..s.rows())).collect();
     let name = &data.columns[i];
     let title = if data.series.len() > 1 { format!("{name}, series {}", series.name) } else { name.clone() };
     let chart = fan_chart(&FanChart {
@@ -96,7 +110,10 @@ pub(crate) fn phase(data: &Dataset, shown: &Shown) -> Chart {
     let laws: Vec<Gaussian> = shown.laws.iter().map(Mixture::moments).collect();
     let mean = |i: usize| laws.iter().map(|law| law.mean[i]).collect::<Vec<f64>>();
     let last = laws.len() - 1;
-    let mut steps: Vec<usize> = (1..=ELLIPSES).map(|k| k * last / ELLIPSES).filter(|k| *k > 0).collect();
+    // Shares of the golden ratio: even steps may fall on the same phase of a cycle.
+    let share = |k: usize| (k as f64 * 0.618_033_988_75).fract();
+    let mut steps: Vec<usize> = (1..=ELLIPSES).map(|k| (share(k) * last as f64).ceil() as usize).collect();
+    steps.sort_unstable();
     steps.dedup();
     phase_portrait(&PhasePortrait {
         x_label: data.columns[0].clone(),

@@ -161,7 +161,10 @@ fn tell(model: &Model, data: &Dataset, options: &LoadOptions) {
         }
     }
     if let (Some(unit), None) = (data.time.unit, options.time_unit) {
-        note(&format!("times are counted in {unit}, and so must be the model's dt = {}; else give --time-unit", model.dt));
+        note(&format!(
+            "times are counted in {unit}, and so must be the model's dt = {}; else give --time-unit",
+            model.dt
+        ));
     }
 }
 

@@ -87,7 +87,9 @@ pub(crate) fn future(model: &Model, data: &Dataset, args: &ForecastArgs) -> Resu
         options.time_column = None;
     }
     let stamped = data.time.origin.is_some();
-    if options.time_column.is_none() && !names.iter().any(|n| ["t", "time"].contains(&n.to_lowercase().as_str())) {
+    if options.time_column.is_none()
+        && !names.iter().any(|n| ["t", "time"].contains(&n.to_lowercase().as_str()))
+    {
         options.time_unit = None;
     } else if stamped {
         options.time_unit = data.time.unit;

@@ -99,9 +99,11 @@ impl WindowArgs {
 
 /// The calibration stored in a model, if there is one.
 pub(crate) fn calibration(model: &Model) -> Result<Option<Calibration>> {
-    let Some(value) = model.extra.get("calibration").filter(|value| !value.is_null()) else { return Ok(None) };
-    let calibration: Calibration =
-        serde_json::from_value(value.clone()).context("the calibration in the model cannot be read; run `nsde calibrate` again")?;
+    let Some(value) = model.extra.get("calibration").filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    let calibration: Calibration = serde_json::from_value(value.clone())
+        .context("the calibration in the model cannot be read; run `nsde calibrate` again")?;
     calibration.check()?;
     Ok(Some(calibration))
 }
@@ -109,7 +111,9 @@ pub(crate) fn calibration(model: &Model) -> Result<Option<Calibration>> {
 /// The calibration, where it was asked for.
 pub(crate) fn wanted_calibration(model: &Model, wanted: bool) -> Result<Option<Calibration>> {
     match calibration(model)? {
-        None if wanted => misuse("--calibrated: the model is not calibrated; run `nsde calibrate` on held-out data first"),
+        None if wanted => {
+            misuse("--calibrated: the model is not calibrated; run `nsde calibrate` on held-out data first")
+        }
         found => Ok(found.filter(|_| wanted)),
     }
 }
@@ -170,7 +174,8 @@ pub(crate) fn cut(model: &Model, data: &Dataset, how: &Protocol) -> Result<Cut> 
     let (mut windows, stride) = if how.from_start {
         let mut windows = Vec::new();
         for (index, series) in data.series.iter().enumerate() {
-            let measured = |row: &usize| series.values[row * dim..(row + 1) * dim].iter().any(|x| !x.is_nan());
+            let measured =
+                |row: &usize| series.values[row * dim..(row + 1) * dim].iter().any(|x| !x.is_nan());
             let Some(row) = (0..series.rows()).find(measured) else { continue };
             options.horizon = series.rows() - 1 - row;
             if options.horizon > 0 {
@@ -199,7 +204,10 @@ pub(crate) fn cut(model: &Model, data: &Dataset, how: &Protocol) -> Result<Cut> 
         ));
     }
     if how.skip > horizon {
-        return misuse(format!("--skip {} leaves nothing to score: forecasts are {horizon} rows long", how.skip));
+        return misuse(format!(
+            "--skip {} leaves nothing to score: forecasts are {horizon} rows long",
+            how.skip
+        ));
     }
     fill_starts(model, data, &mut windows);
     Ok(Cut { windows, horizon, stride })
@@ -256,7 +264,8 @@ pub(crate) fn roll(
         stats.zero_pivot += acted.zero_pivot;
         for (w, laws) in batch.iter().zip(laws) {
             let mut laws: Vec<Option<Mixture>> = laws.into_iter().map(Some).collect();
-            let at_rows: Vec<Mixture> = w.targets.iter().filter_map(|(step, _)| laws[step - 1].take()).collect();
+            let at_rows: Vec<Mixture> =
+                w.targets.iter().filter_map(|(step, _)| laws[step - 1].take()).collect();
             each(w, &at_rows)?;
         }
     }
@@ -336,7 +345,13 @@ pub(crate) fn time_of(w: &Window, n: usize) -> f64 {
 /// The conformal radius at `time` after the start; `step` decides if the calibration has no spacing.
 ///
 /// Radii are per row of the calibration data, whose spacing `nsde calibrate` stores beside them.
-pub(crate) fn region_radius(model: &Model, c: &Calibration, time: f64, step: usize, level: f64) -> Option<f64> {
+pub(crate) fn region_radius(
+    model: &Model,
+    c: &Calibration,
+    time: f64,
+    step: usize,
+    level: f64,
+) -> Option<f64> {
     let spacing = model.extra.get("calibration").and_then(|c| c.get("spacing")).and_then(Value::as_f64);
     let row = match spacing.filter(|s| *s > 0.0) {
         Some(spacing) => (time / spacing).round().max(1.0) as usize,
@@ -372,5 +387,29 @@ fn without_density(law: &Gaussian, x: &[f64]) -> Score {
         squared_mahalanobis: f64::INFINITY,
         region: 1.0,
         coordinates: seen.iter().map(coordinate).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretched_law_has_its_mean_and_the_temperature_times_its_covariance() {
+        let part = |m: [f64; 2], v: f64| Gaussian::new(m.to_vec(), vec![v, 0.1, 0.1, 2.0 * v]).unwrap();
+        let law =
+            Mixture::new(vec![0.25, 0.75], vec![part([1.0, 2.0], 0.5), part([-1.0, 4.0], 1.0)]).unwrap();
+        let (before, after) = (law.moments(), stretched(&law, 4.0).unwrap().moments());
+        assert!(before.mean.iter().zip(&after.mean).all(|(b, a)| (b - a).abs() < 1e-14));
+        assert!(before.cov.iter().zip(&after.cov).all(|(b, a)| (4.0 * b - a).abs() < 1e-13));
+    }
+
+    #[test]
+    fn a_law_without_density_still_has_an_error() {
+        let law = Gaussian { mean: vec![1.0, 2.0, 3.0], cov: vec![0.0; 9] };
+        let score = without_density(&law, &[1.0, f64::NAN, 5.0]);
+        assert_eq!((score.dof, score.squared_error, score.nll), (2, 4.0, f64::INFINITY));
+        assert_eq!((score.coordinates[0].crps, score.coordinates[1].crps), (0.0, 2.0));
+        assert_eq!((score.coordinates[1].index, score.coordinates[1].inside), (2, [false; 4]));
     }
 }

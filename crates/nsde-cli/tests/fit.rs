@@ -22,15 +22,29 @@ fn write_data(path: &Path) {
         let (mut x, mut y) = (1.0 + noise(), noise());
         for n in 0..40 {
             text.push_str(&format!("{run},{},{x},{y}\n", n as f64 * 0.1));
-            (x, y) =
-                (x + 0.1 * (2.0 * y - 0.3 * x) + 0.1 * noise(), y - 0.1 * (2.0 * x + 0.3 * y) + 0.1 * noise());
+            (x, y) = (
+                x + 0.1 * (2.0 * y - 0.3 * x) + 0.1 * noise(),
+                y - 0.1 * (2.0 * x + 0.3 * y) + 0.1 * noise(),
+            );
         }
     }
     fs::write(path, text).unwrap();
 }
 
-const SMALL: [&str; 12] =
-    ["--series-column", "run", "--hidden", "8", "--horizon", "1,4", "--batch", "4", "--steps", "600", "--seed", "3"];
+const SMALL: [&str; 12] = [
+    "--series-column",
+    "run",
+    "--hidden",
+    "8",
+    "--horizon",
+    "1,4",
+    "--batch",
+    "4",
+    "--steps",
+    "600",
+    "--seed",
+    "3",
+];
 
 fn settings(dir: &Path) -> std::path::PathBuf {
     let path = dir.join("settings.toml");
@@ -127,7 +141,12 @@ fn a_fitted_model_forecasts_and_knows_its_history() {
     let path = dir.path().join("m.safetensors");
     let fit = |members: &str| {
         let mut c = nsde();
-        c.arg("fit").arg(&data).args(SMALL).args(["--steps", "120", "--members", members]).arg("--output").arg(&path);
+        c.arg("fit")
+            .arg(&data)
+            .args(SMALL)
+            .args(["--steps", "120", "--members", members])
+            .arg("--output")
+            .arg(&path);
         c.output().unwrap()
     };
     let out = fit("2");
@@ -140,7 +159,8 @@ fn a_fitted_model_forecasts_and_knows_its_history() {
     assert!(!history.is_empty());
     let score = |i: usize| history[i]["validation"].as_f64().unwrap();
     assert!(score(history.len() - 1).is_finite() && score(0).is_finite());
-    let predict = nsde().arg("predict").arg(&path).args(["--x0", "1,0", "--steps", "3", "--json"]).output().unwrap();
+    let predict =
+        nsde().arg("predict").arg(&path).args(["--x0", "1,0", "--steps", "3", "--json"]).output().unwrap();
     assert!(predict.status.success());
 }
 

@@ -141,7 +141,7 @@ fn arguments_that_cannot_be_meant() {
         refused(&folder, 2, &predict(flags), why);
     }
     refused(&folder, 2, &["predict", "--x0", "3,5"], "<MODEL>");
-    refused(&folder, 2, &["forecast"], "forecast");
+    refused(&folder, 2, &["forcast"], "forcast");
     for (flags, why) in [
         (&["--mean", "0,0"][..], "--cov"),
         (&["--mean", "0", "--cov", "1"], "--mean: the drift net reads 2 numbers, 1 are given"),

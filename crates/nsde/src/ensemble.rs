@@ -53,10 +53,16 @@ impl Ensemble {
             for (name, shape) in &names {
                 let full = format!("{PREFIX}{k}.{name}");
                 match model.extra_tensors.get(&full) {
-                    None => return refuse(format!("{count} members are promised, but tensor `{full}` is missing")),
+                    None => {
+                        return refuse(format!(
+                            "{count} members are promised, but tensor `{full}` is missing"
+                        ));
+                    }
                     Some(tensor) if tensor.shape != *shape => {
                         let found = &tensor.shape;
-                        return refuse(format!("tensor `{full}` has shape {found:?}, but must have {shape:?}"));
+                        return refuse(format!(
+                            "tensor `{full}` has shape {found:?}, but must have {shape:?}"
+                        ));
                     }
                     Some(tensor) => flat.extend_from_slice(&tensor.values),
                 }
@@ -89,7 +95,9 @@ impl Ensemble {
             }
             let units = |m: &Model| (m.dt, m.init_var, m.scaling.clone(), m.inputs_scaling.clone());
             if units(&member) != units(&first) {
-                return refuse(format!("member {k} differs from member 0 in step size, start variance or scaling"));
+                return refuse(format!(
+                    "member {k} differs from member 0 in step size, start variance or scaling"
+                ));
             }
             member.sde.visit(&mut |name, shape, values| {
                 let tensor = Tensor { shape, values: values.to_vec() };

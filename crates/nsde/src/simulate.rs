@@ -26,7 +26,7 @@ fn dataset(columns: &[&str], series: Vec<Series>) -> Dataset {
         columns: columns.iter().map(|c| (*c).to_string()).collect(),
         input_columns: Vec::new(),
         series,
-        time: TimeAxis::default(),
+        time: TimeAxis { column: Some("t".into()), ..TimeAxis::default() },
         notes: Vec::new(),
     }
 }

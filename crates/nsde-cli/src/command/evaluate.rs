@@ -23,6 +23,9 @@ intervals. What was not measured does not count. Step n is the n-th row after th
 
 Exit status: 0 done, 1 failed (bad data), 2 misused.";
 
+/// Fewest steps that a table shows, if there are so many.
+const FEW_STEPS: usize = 5;
+
 /// Arguments of `nsde evaluate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -184,7 +187,7 @@ pub(crate) fn digits(x: f64) -> String {
     }
 }
 
-/// The first and the last step, and round numbers between.
+/// The first and the last step, and round numbers between; evenly spread ones if that is too few.
 pub(crate) fn some_steps(steps: &[StepSummary]) -> Vec<&StepSummary> {
     let round = |n: usize| {
         let mut n = n;
@@ -195,5 +198,31 @@ pub(crate) fn some_steps(steps: &[StepSummary]) -> Vec<&StepSummary> {
     };
     let (first, last) = (steps.first().map(|s| s.step), steps.last().map(|s| s.step));
     let shown = |s: &&StepSummary| Some(s.step) == first || Some(s.step) == last || round(s.step);
-    steps.iter().filter(shown).collect()
+    let round: Vec<_> = steps.iter().filter(shown).collect();
+    let few = FEW_STEPS.min(steps.len());
+    if round.len() >= few {
+        return round;
+    }
+    (0..few).map(|k| &steps[k * (steps.len() - 1) / (few - 1)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nsde::metric::{Predictive, Scores};
+
+    #[test]
+    fn tables_show_a_few_steps() {
+        let shown = |first: usize, last: usize| {
+            let mut scores = Scores::new();
+            for step in first..=last {
+                scores.push(step, Predictive::Gaussian { mean: &[0.0], cov: &[1.0] }, &[0.5]).unwrap();
+            }
+            some_steps(&scores.report().steps).iter().map(|s| s.step).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(1, 1), [1]);
+        assert_eq!(shown(1, 4), [1, 2, 3, 4]);
+        assert_eq!(shown(1, 30), [1, 2, 5, 10, 20, 30]);
+        assert_eq!(shown(100, 199), [100, 124, 149, 174, 199]);
+    }
 }

@@ -1,11 +1,13 @@
 //! `nsde forecast`: the law of the coming steps after the last rows of a table.
 
+use crate::args::at_least_one;
 use crate::command::evaluate::guards;
 use crate::dataset::{self, DataArgs, clock, nearest, plain, state_names};
 use crate::future::{Future, future};
 use crate::output::{Misuse, json_numbers, json_rows, load, misuse, note, one_line, print};
-use crate::rollout::{SolverArgs, calibration, quantile, region_radius, spread, stretched, wanted_calibration};
-use crate::args::at_least_one;
+use crate::rollout::{
+    SolverArgs, calibration, quantile, region_radius, spread, stretched, wanted_calibration,
+};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use nsde::calibrate::Calibration;
@@ -124,7 +126,10 @@ pub fn run(args: &ForecastArgs) -> Result<()> {
     let dts = vec![model.dt; args.steps];
     let mut begins = Vec::with_capacity(starts.len());
     for &(index, row) in &starts {
-        begins.push((start(&model, &data, index, row, &spread), inputs(&future, &model, &data, index, row, args)?));
+        begins.push((
+            start(&model, &data, index, row, &spread),
+            inputs(&future, &model, &data, index, row, args)?,
+        ));
     }
     let batch: Vec<Rollout<'_>> =
         begins.iter().map(|(start, inputs)| Rollout { start, dts: &dts, inputs }).collect();
@@ -165,7 +170,10 @@ pub fn run(args: &ForecastArgs) -> Result<()> {
 fn check_memory(args: &ForecastArgs, paths: usize, state: usize) -> Result<()> {
     let numbers = [args.steps, paths, state, state + 1].iter().try_fold(1usize, |n, f| n.checked_mul(*f));
     if numbers.is_none_or(|n| n > MOST_NUMBERS) {
-        return misuse(format!("--steps {} do not fit into memory; take fewer steps, or one --series", args.steps));
+        return misuse(format!(
+            "--steps {} do not fit into memory; take fewer steps, or one --series",
+            args.steps
+        ));
     }
     if args.solver.samples.checked_mul(state).is_none_or(|n| n > MOST_NUMBERS) {
         return misuse(format!("--samples {} do not fit into memory; take fewer", args.solver.samples));
@@ -457,7 +465,9 @@ mod tests {
 
     #[test]
     fn quantiles_have_names_of_two_digits_or_more() {
-        for (p, name) in [(0.05, "05"), (0.5, "50"), (0.95, "95"), (0.025, "025"), (0.975, "975"), (0.1, "10")] {
+        for (p, name) in
+            [(0.05, "05"), (0.5, "50"), (0.95, "95"), (0.025, "025"), (0.975, "975"), (0.1, "10")]
+        {
             assert_eq!(quantile_name(p), name);
         }
     }

@@ -148,7 +148,9 @@ fn summary(found: &Evaluation, overall: &Summary, how: &Protocol) -> Section {
     let ninety = &overall.intervals[2];
     let gap = 100.0 * (ninety.coverage - ninety.level);
     let verdict = match gap {
-        g if g < -5.0 => "the model is too sure of itself: its intervals are too narrow; `nsde calibrate` widens them",
+        g if g < -5.0 => {
+            "the model is too sure of itself: its intervals are too narrow; `nsde calibrate` widens them"
+        }
         g if g > 5.0 => "the model is too careful: its intervals are wider than they need be",
         _ => "the intervals hold what they promise",
     };
@@ -174,9 +176,8 @@ fn summary(found: &Evaluation, overall: &Summary, how: &Protocol) -> Section {
     let mut tables = vec![table("Scores of all rows", rows), table("Central intervals", intervals)];
     if let Some((coverage, count)) = &found.regions {
         let mut rows = vec![["conformal region", "holds"].map(String::from).to_vec()];
-        let cell = |(level, c): (&f64, &f64)| {
-            vec![format!("{} %", 100.0 * level), format!("{:.1} %", 100.0 * c)]
-        };
+        let cell =
+            |(level, c): (&f64, &f64)| vec![format!("{} %", 100.0 * level), format!("{:.1} %", 100.0 * c)];
         rows.extend(nsde::metric::INTERVALS.iter().zip(coverage).map(cell));
         tables.push(table(&format!("Regions of all states together, {count} complete rows"), rows));
     }
@@ -184,10 +185,7 @@ fn summary(found: &Evaluation, overall: &Summary, how: &Protocol) -> Section {
         heading: "In short".into(),
         paragraphs: vec![
             format!("{}.", protocol_words(found, how)),
-            format!(
-                "Of what was promised with 90 %, {:.1} % came true: {verdict}.",
-                100.0 * ninety.coverage
-            ),
+            format!("Of what was promised with 90 %, {:.1} % came true: {verdict}.", 100.0 * ninety.coverage),
         ],
         charts: Vec::new(),
         tables,
@@ -200,7 +198,10 @@ fn forecasts(data: &Dataset, shown: &[Shown], how: &Protocol) -> Section {
         let series = &data.series[s.window.series];
         let from = clock(data, series.times[s.window.row]);
         for i in 0..data.dim().min(MOST_STATES) {
-            let caption = format!("{} of {}, forecast from {from}.", data.columns[i], series.name);
+            let mut caption = format!("{} of {}, forecast from {from}.", data.columns[i], series.name);
+            if charts::alike(data, s, how).next().is_some() {
+                caption += " Grey: other series that began alike.";
+            }
             list.push((charts::fan(data, s, i, how), caption));
         }
     }
@@ -208,8 +209,10 @@ fn forecasts(data: &Dataset, shown: &[Shown], how: &Protocol) -> Section {
         let series = &data.series[s.window.series].name;
         list.push((charts::phase(data, s), format!("Both states of {series} in the plane.")));
     }
-    let mut paragraphs =
-        vec!["A forecast is a distribution: half of the truth should lie in the darkest band, 95 % in the palest.".into()];
+    let mut paragraphs = vec![
+        "A forecast is a distribution: half of the truth should lie in the darkest band, 95 % in the palest."
+            .into(),
+    ];
     if data.dim() > MOST_STATES {
         paragraphs.push(format!("The first {MOST_STATES} of {} states are shown.", data.dim()));
     }
@@ -348,18 +351,23 @@ fn description(model: &Model) -> Result<Section> {
             facts.push([format!("scaling of the {what}: deviation"), list(&s.std)]);
         }
     }
-    let mut tables = vec![table("", facts.into_iter().map(Vec::from).collect()), table("Drift f", layer_rows(sde.drift()))];
+    let mut tables = vec![
+        table("", facts.into_iter().map(Vec::from).collect()),
+        table("Drift f", layer_rows(sde.drift())),
+    ];
     let noise = match sde.diffusion() {
         Diffusion::None => "There is no diffusion: the model is a neural ODE.".to_string(),
-        Diffusion::ConstantDiagonal(scale) => format!("The diffusion L is constant and diagonal: {}.", list(scale)),
+        Diffusion::ConstantDiagonal(scale) => {
+            format!("The diffusion L is constant and diagonal: {}.", list(scale))
+        }
         Diffusion::ConstantFull(_) => "The diffusion L is constant and lower triangular.".to_string(),
         other => {
             let shape = if other.kind() == "full" { "lower triangular" } else { "diagonal" };
-            tables.extend(other.network().map(|net| table(&format!("Diffusion L, {shape}"), layer_rows(net))));
+            tables
+                .extend(other.network().map(|net| table(&format!("Diffusion L, {shape}"), layer_rows(net))));
             String::new()
         }
     };
     let paragraphs = if noise.is_empty() { Vec::new() } else { vec![noise] };
     Ok(Section { heading: "The model".into(), paragraphs, charts: Vec::new(), tables })
 }
-
