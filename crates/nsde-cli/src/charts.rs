@@ -20,6 +20,8 @@ const REGION: f64 = 0.95;
 const ELLIPSES: usize = 6;
 /// Points of an outline.
 const OUTLINE: usize = 72;
+/// Bands wider than this many times the range of the truth are cut.
+const WIDEST: f64 = 6.0;
 /// Other series with the same start that a fan chart shows.
 const PATHS: usize = 6;
 
@@ -88,19 +90,34 @@ pub(crate) fn fan(data: &Dataset, shown: &Shown, i: usize, how: &Protocol) -> Ch
     let paths: Vec<Trace> = alike(data, shown, how).take(PATHS).map(|s| trace(s, 0..s.rows())).collect();
     let name = &data.columns[i];
     let title = if data.series.len() > 1 { format!("{name}, series {}", series.name) } else { name.clone() };
+    let truth = trace(series, before..rows.end);
+    let bands = BANDS.map(band).to_vec();
     let chart = fan_chart(&FanChart {
         title,
+        y_range: cut(&truth, &bands),
         x_label: time_label(data),
         y_label: name.clone(),
-        truth: trace(series, before..rows.end),
+        truth,
         time: series.times[rows.clone()].to_vec(),
         mean: of(&|law| law.moments().mean[i]),
-        bands: BANDS.map(band).to_vec(),
+        bands,
         begin: (before < rows.start).then_some(series.times[rows.start]),
         paths,
-        ..FanChart::default()
     });
     chart.named(&format!("fan-{name}"))
+}
+
+/// Where to cut bands that are so wide that the truth would look flat; none if they fit.
+fn cut(truth: &Trace, bands: &[Band]) -> Option<[f64; 2]> {
+    let range = |values: &mut dyn Iterator<Item = &f64>| {
+        let ends = |[low, high]: [f64; 2], x: &f64| [low.min(*x), high.max(*x)];
+        values.filter(|x| x.is_finite()).fold([f64::INFINITY, f64::NEG_INFINITY], ends)
+    };
+    let [low, high] = range(&mut truth.value.iter());
+    let [bottom, top] = range(&mut bands.iter().flat_map(|b| b.lower.iter().chain(&b.upper)));
+    let span = high - low;
+    let outgrown = span > 0.0 && span.is_finite() && top - bottom > WIDEST * span;
+    outgrown.then_some([low - 0.5 * WIDEST * span, high + 0.5 * WIDEST * span])
 }
 
 /// Two states of one window in the plane.

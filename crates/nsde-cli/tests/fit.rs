@@ -31,20 +31,8 @@ fn write_data(path: &Path) {
     fs::write(path, text).unwrap();
 }
 
-const SMALL: [&str; 12] = [
-    "--series-column",
-    "run",
-    "--hidden",
-    "8",
-    "--horizon",
-    "1,4",
-    "--batch",
-    "4",
-    "--steps",
-    "600",
-    "--seed",
-    "3",
-];
+const SMALL: [&str; 10] =
+    ["--series-column", "run", "--hidden", "8", "--horizon", "1,4", "--batch", "4", "--seed", "3"];
 
 fn settings(dir: &Path) -> std::path::PathBuf {
     let path = dir.join("settings.toml");
@@ -66,7 +54,14 @@ fn a_killed_run_resumes_to_the_same_bits() {
     let config = settings(dir.path());
     let fit = |output: &Path| {
         let mut c = nsde();
-        c.arg("fit").arg(&data).args(SMALL).arg("--config").arg(&config).arg("--output").arg(output);
+        c.arg("fit")
+            .arg(&data)
+            .args(SMALL)
+            .args(["--steps", "600"])
+            .arg("--config")
+            .arg(&config)
+            .arg("--output")
+            .arg(output);
         c.arg("--quiet").stdout(Stdio::null()).stderr(Stdio::piped());
         c
     };

@@ -25,7 +25,9 @@ fn covariance(d: usize, rng: &mut impl Rng) -> Vec<f64> {
     let rank = *pick(&[0, 1, 1, d, d, d], rng);
     let root: Vec<f64> = match rng.next_u32() % 3 {
         // correlations exactly ±1
-        0 => (0..d * rank.min(1)).map(|_| if rng.next_u32() % 2 == 0 { 1.0 } else { -1.0 }).collect(),
+        0 => {
+            (0..d * rank.min(1)).map(|_| if rng.next_u32().is_multiple_of(2) { 1.0 } else { -1.0 }).collect()
+        }
         _ => random_vec(d * rank, rng),
     };
     let rank = root.len() / d.max(1);
@@ -52,14 +54,14 @@ fn random_network(input: usize, output: usize, rng: &mut impl Rng) -> Network {
     };
     for _ in 0..depth {
         // Narrow ones are cheap and as treacherous; a tenth of them goes to 64.
-        let next = 1 + rng.next_u32() as usize % if rng.next_u32() % 10 == 0 { 64 } else { 12 };
+        let next = 1 + rng.next_u32() as usize % if rng.next_u32().is_multiple_of(10) { 64 } else { 12 };
         layers.push(dense(width, next, rng));
         width = next;
         layers.push(pick(&activations(), rng).clone());
-        if rng.next_u32() % 3 == 0 {
+        if rng.next_u32().is_multiple_of(3) {
             layers.push(Layer::Dropout { keep: uniform(0.1, 1.0, rng) });
         }
-        if rng.next_u32() % 6 == 0 {
+        if rng.next_u32().is_multiple_of(6) {
             let inner =
                 Network::new(width, vec![dense(width, width, rng), pick(&activations(), rng).clone()])
                     .unwrap();

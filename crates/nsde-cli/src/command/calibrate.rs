@@ -89,7 +89,12 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
             return writeln!(out, "{document:#}");
         }
         writeln!(out, "{}", protocol_words(&before, &how))?;
-        let judged = if calibration.temperature > 1.0 { "too sure of itself" } else { "too careful" };
+        let noise = 2.0 * (2.0 / calibration.coordinates as f64).sqrt();
+        let judged = match calibration.temperature - 1.0 {
+            gap if gap.abs() <= noise => "as sure of itself as it may be",
+            gap if gap > 0.0 => "too sure of itself",
+            _ => "too careful",
+        };
         writeln!(out, "temperature {}: the model was {judged}\n", short(calibration.temperature))?;
         comparison(out, b, a, inside)?;
         writeln!(out, "\nsaved {}", output.display())

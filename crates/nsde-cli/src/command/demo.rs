@@ -122,6 +122,8 @@ fn first_half(data: &Dataset) -> Dataset {
 fn settings(steps: usize, seed: u64) -> Settings {
     let mut settings = Settings::default();
     settings.data.validation = 0.0;
+    settings.data.time = Some("t".into());
+    settings.data.series_column = Some("path".into());
     settings.model.networks.keep = 0.8;
     settings.train.optimiser.steps = steps;
     settings.train.optimiser.seed = seed;

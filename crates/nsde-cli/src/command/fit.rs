@@ -413,6 +413,7 @@ impl Job<'_> {
                 "columns": self.data.columns,
                 "input_columns": self.data.input_columns,
                 "time_column": s.data.time.clone().or_else(|| self.data.time.column.clone()),
+                "time_unit": self.data.time.unit.map(|u| u.to_string()),
                 "series_column": s.data.series_column,
             },
             "score": self.score_name(),

@@ -4,7 +4,7 @@ use crate::args::at_least_one;
 use crate::command::evaluate::guards;
 use crate::dataset::{self, DataArgs, clock, nearest, plain, state_names};
 use crate::future::{Future, future};
-use crate::output::{Misuse, json_numbers, json_rows, load, misuse, note, one_line, print};
+use crate::output::{json_numbers, json_rows, load, misuse, note, one_line, print};
 use crate::rollout::{
     SolverArgs, calibration, quantile, region_radius, spread, stretched, wanted_calibration,
 };
@@ -162,7 +162,7 @@ pub fn run(args: &ForecastArgs) -> Result<()> {
         Some(path) => {
             let mut bytes = Vec::new();
             write(&mut bytes).context("forecast")?;
-            std::fs::write(path, bytes).map_err(|e| Misuse(format!("{}: {e}", path.display())).into())
+            Ok(nsde::train::write_atomically(path, &bytes)?)
         }
     }
 }
@@ -400,7 +400,7 @@ impl Sheet<'_> {
                 self.json_time(start)
             )?;
             for (k, law) in f.laws.iter().enumerate() {
-                write!(out, "{}\n", if k > 0 { "," } else { "" })?;
+                writeln!(out, "{}", if k > 0 { "," } else { "" })?;
                 self.step(out, f, k, law)?;
             }
             write!(out, "]}}")?;

@@ -272,7 +272,7 @@ impl<'a> Builder<'a> {
         if let Some((row, mut why)) = time.first_disorder(&self.series.of_row, &self.series.names) {
             if self.series.names.len() == 1 && self.options.series_column.is_none() {
                 why.push_str(
-                    "; if there are several series, name the column that tells them apart with --series",
+                    "; if there are several series, name the column that tells them apart with --series-column",
                 );
             }
             return Err(self.blame_time(Some(row), why));

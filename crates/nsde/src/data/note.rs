@@ -100,7 +100,7 @@ impl fmt::Display for Note {
                     write!(
                         f,
                         "column `{column}` holds text ({example}) and is left out; \
-                         if it tells series apart, name it with --series"
+                         if it tells series apart, name it with --series-column"
                     )
                 }
                 LeftOut::Unnamed => write!(f, "column {column} has no name and is left out"),

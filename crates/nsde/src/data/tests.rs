@@ -90,7 +90,7 @@ fn times_must_increase() {
     let text = "clock,x\n1,1\n2,2\n2,3\n";
     let why = "data.csv: line 4: column `clock`: time 2 is there twice in series `data`; \
                times must increase strictly; if there are several series, name the column that tells them apart \
-               with --series";
+               with --series-column";
     assert_eq!(refusal(text, &named), why);
     let why = refusal("T,x\n1,1\n\n0.5,2\n", &LoadOptions::default());
     assert!(

@@ -167,7 +167,7 @@ fn tile<T: Real, S: Simd, const M: usize, const N: usize>(
     }
 }
 
-/// Copies the lower triangle onto the upper one and restores the zero padding.
+/// Copies the lower triangle onto the upper one.
 pub(crate) fn mirror<T: Real>(m: &mut Mat<T>) {
     for i in 0..m.rows {
         for j in i + 1..m.cols {

@@ -80,16 +80,7 @@ fn read_nested(
             }
             "dropout" => Layer::Dropout { keep: o.number("keep")? },
             "identity" => Layer::Identity,
-            "relu" => Layer::Relu,
             "leaky_relu" => Layer::LeakyRelu { slope: o.number("slope")? },
-            "elu" => Layer::Elu,
-            "gelu" => Layer::Gelu,
-            "silu" => Layer::Silu,
-            "tanh" => Layer::Tanh,
-            "sigmoid" => Layer::Sigmoid,
-            "softplus" => Layer::Softplus,
-            "sin" => Layer::Sin,
-            "exp" => Layer::Exp,
             "residual" => {
                 let inner =
                     read_nested(o.list("layers")?, &format!("{here}.layers"), width, tensors, depth + 1)?;
@@ -102,9 +93,9 @@ fn read_nested(
                 }
                 Layer::Residual(inner)
             }
-            other => {
-                return Err(format!("{here}: unknown type {}; known are {}", quote(other), KINDS.join(", ")));
-            }
+            other => Layer::activation(other).ok_or_else(|| {
+                format!("{here}: unknown type {}; known are {}", quote(other), KINDS.join(", "))
+            })?,
         };
         o.only(known)?;
         layers.push(layer);
