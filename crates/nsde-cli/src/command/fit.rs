@@ -1,5 +1,6 @@
 //! `nsde fit`: from a table of measurements to a model that forecasts a distribution.
 
+use crate::dataset;
 use crate::output::{self, misuse};
 use crate::progress::Progress;
 use crate::settings::Settings;
@@ -313,7 +314,8 @@ impl Job<'_> {
             }
         };
         let max_dt = match s.model.max_dt {
-            0.0 => train.median_spacing().context("the data have no two rows in one series")?,
+            // 0.1 rather than the 0.10000000000000009 of a difference of two times.
+            0.0 => dataset::plain(train.median_spacing().context("the data have no two rows in one series")?),
             dt if dt.is_finite() && dt > 0.0 => dt,
             dt => return misuse(format!("--max-dt: {dt} is not positive")),
         };

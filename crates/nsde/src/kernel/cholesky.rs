@@ -19,25 +19,34 @@ pub(crate) fn factor_semidefinite(a: &mut [f64], n: usize) -> usize {
     factor(a, n, PIVOT_NOISE).0
 }
 
+/// A dot product in eight partial sums, which the compiler turns into vectors.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: f64 = a8.remainder().iter().zip(b8.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in a8.zip(b8) {
+        for k in 0..8 {
+            sums[k] += x[k] * y[k];
+        }
+    }
+    sums.iter().sum::<f64>() + rest
+}
+
 /// Returns the number of pivots at or below `noise` of their diagonal, and the first of them.
 fn factor(a: &mut [f64], n: usize, noise: f64) -> (usize, (usize, f64)) {
     let mut bad = 0;
     let mut first = (0, 0.0);
     for j in 0..n {
         let diagonal = a[j * n + j];
-        let mut pivot = diagonal;
-        for k in 0..j {
-            pivot -= a[j * n + k] * a[j * n + k];
-        }
+        let row = &a[j * n..j * n + j];
+        let pivot = diagonal - dot(row, row);
         if pivot > noise * diagonal.abs() && pivot.is_finite() {
             let root = pivot.sqrt();
             a[j * n + j] = root;
-            for i in j + 1..n {
-                let mut x = a[i * n + j];
-                for k in 0..j {
-                    x -= a[i * n + k] * a[j * n + k];
-                }
-                a[i * n + j] = x / root;
+            let (upper, lower) = a.split_at_mut((j + 1) * n);
+            let row = &upper[j * n..j * n + j];
+            for below in lower.chunks_exact_mut(n) {
+                below[j] = (below[j] - dot(&below[..j], row)) / root;
             }
         } else {
             if bad == 0 {

@@ -4,19 +4,28 @@ use super::smoothed::{PairRest, Pairwise, Rest, Smoothed};
 
 pub(crate) struct Exp;
 
-/// The logarithms of mean, deviation and coefficients are kept below this, so that a chain of
-/// exponentials stays inside the floating-point range. `e³⁰ ≈ 1e13`: no useful model is near it.
+/// The logarithm of a mean is kept below this: a unit beyond it is scaled down to the mean `e³⁰ ≈ 1e13`,
+/// so that a chain of exponentials stays inside the floating-point range. No useful model is near it.
 /// The layer counts how often it was needed (`Stats::exp_clamped`).
 pub(crate) const LOG_MAX: f64 = 30.0;
 
-fn bounded(log: f64) -> f64 {
-    log.min(LOG_MAX).exp()
+/// A second moment beyond `e⁸⁰` is cut there, and the unit loses its correlations.
+const SQUARE_LOG_MAX: f64 = 80.0;
+
+/// `log E[eʰ]`, below its bound.
+fn log_mean(mean: f64, sd: f64) -> f64 {
+    (mean + 0.5 * sd * sd).min(LOG_MAX)
+}
+
+/// Whether the second moment is beyond its bound.
+fn is_spread(mean: f64, sd: f64) -> bool {
+    2.0 * log_mean(mean, sd) + sd * sd > SQUARE_LOG_MAX
 }
 
 impl Exp {
-    /// Whether `N(mean, sd²)` reaches the guard.
+    /// Whether `N(mean, sd²)` reaches a guard.
     pub fn is_clamped(mean: f64, sd: f64) -> bool {
-        mean + sd * sd > LOG_MAX
+        mean + 0.5 * sd * sd > LOG_MAX || is_spread(mean, sd)
     }
 }
 
@@ -43,33 +52,31 @@ fn exp_m1(log: f64, x: f64) -> f64 {
 
 impl Smoothed for Exp {
     fn value(&self, h: f64) -> f64 {
-        bounded(h)
+        log_mean(h, 0.0).exp()
     }
 
     fn slope(&self, h: f64) -> f64 {
-        bounded(h)
+        log_mean(h, 0.0).exp()
     }
 
     fn smooth(&self, mean: f64, sd: f64) -> [f64; 4] {
-        [bounded(mean + 0.5 * sd * sd); 4]
+        [log_mean(mean, sd).exp(); 4]
     }
 
     fn hermite(&self, mean: f64, sd: f64, e: &mut [f64]) {
-        let log = mean + 0.5 * sd * sd;
+        let log = log_mean(mean, sd);
         for (k, e) in e.iter_mut().enumerate() {
             let n = k as f64 + 2.0;
-            *e = bounded(log + n * sd.ln() - 0.5 * libm::lgamma(n + 1.0));
+            *e = (log + n * sd.ln() - 0.5 * libm::lgamma(n + 1.0)).min(0.5 * SQUARE_LOG_MAX).exp();
         }
     }
 
     fn rest(&self, mean: f64, sd: f64) -> Rest {
-        let s = sd * sd;
-        if Exp::is_clamped(mean, sd) {
-            let value = bounded(mean + s).powi(2);
-            return Rest { value, d_mean: 0.0, d_var: 0.0 };
+        if is_spread(mean, sd) {
+            return Rest { value: SQUARE_LOG_MAX.exp(), ..Rest::default() };
         }
         // S = E² (e^s − 1 − s) with E = e^{m + s/2};  ∂S/∂s = S + E² (e^s − 1)
-        let log = 2.0 * mean + s;
+        let (log, s) = (2.0 * log_mean(mean, sd), sd * sd);
         let value = exp_m2(log, s);
         Rest { value, d_mean: 2.0 * value, d_var: value + exp_m1(log, s) }
     }
@@ -80,12 +87,11 @@ impl Smoothed for Exp {
 
     fn pair(&self, _: Pairwise, a: (f64, f64), b: (f64, f64), rho: f64, _: bool) -> PairRest {
         let ((m_i, sd_i), (m_j, sd_j)) = (a, b);
-        if Exp::is_clamped(m_i, sd_i) || Exp::is_clamped(m_j, sd_j) {
-            // A guarded unit keeps its variance and loses its correlations.
+        if is_spread(m_i, sd_i) || is_spread(m_j, sd_j) {
             return PairRest::default();
         }
         let cov = rho.clamp(-1.0, 1.0) * sd_i * sd_j;
-        let log = m_i + m_j + 0.5 * (sd_i * sd_i + sd_j * sd_j);
+        let log = log_mean(m_i, sd_i) + log_mean(m_j, sd_j);
         let value = exp_m2(log, cov);
         PairRest { value, d_cov: exp_m1(log, cov), d_mean: [value; 2], d_var: [0.5 * value; 2] }
     }

@@ -180,7 +180,7 @@ const PAPER_SERIES: f64 = 0.02;
 ///
 /// # Departs from the paper
 /// As printed, Eq. 23 keeps the product of the means, `g` has a plus, and the exponential lacks
-/// the factor `ρ`. Decided by `corrected_paper_formula_is_close_to_quadrature`.
+/// the factor `ρ`. Decided by `every_activation_and_mode_is_as_accurate_as_documented`.
 ///
 /// With `u = ρ/(1+ρ̄) = tan(½ asin ρ)`, `x = u²` and `G = 2 atan(u)/u − 1` there is neither `asin`
 /// nor a logarithm, and nothing is 0/0 at `ρ = 0`: `g = uG`, `q = (α_i²+α_j²)/2G − c α_iα_j`.

@@ -3,13 +3,16 @@
 //! ```text
 //! μ' = μ + Δt a          Σ' = (I + Δt J) Σ (I + Δt J)ᵀ + Δt² R + Δt Q
 //! ```
+//!
+//! The congruence is formed as `G Gᵀ` with `G = (I + Δt J) √Σ`: where the columns of `I + Δt J` cancel
+//! on a singular `Σ`, its rounding errors stay small against its own entries, not those of its factors.
 
 use super::Stats;
 use super::driver::Transition;
 use super::noise::{Noise, NoiseWork, set_start};
 use crate::gaussian::Gaussian;
 use crate::kernel::tile::{Left, Part, product};
-use crate::kernel::{Mat, Real};
+use crate::kernel::{Mat, Real, cholesky};
 use crate::layer::Moments;
 use crate::network::{Chain, ChainGrad, Tape};
 use crate::sde::NeuralSde;
@@ -30,10 +33,14 @@ pub(crate) struct BmmWork<T> {
     base: Mat<T>,
     /// `Σ'`, then its cotangent.
     next: Mat<T>,
-    /// `I + Δt J` and its transpose.
+    /// `I + Δt J`.
     step: Mat<T>,
-    step_t: Mat<T>,
+    /// `(I + Δt J) √Σ` and its transpose, then `Σ̄' (I + Δt J)`.
     half: Mat<T>,
+    half_t: Mat<T>,
+    /// Cholesky factor of `Σ`: in double precision, and for the kernels.
+    factor: Vec<f64>,
+    root: Mat<T>,
     mean_bar: Vec<T>,
     base_bar: Mat<T>,
     stats: Stats,
@@ -61,7 +68,6 @@ impl<T: Real> Bmm<T> {
             }
             *w.step.at_mut(i, i) += T::ONE;
         }
-        w.step_t.transpose_from(&w.step);
         match end.resid() {
             Some(resid) => {
                 for (to, r) in w.next.data.iter_mut().zip(&resid.data) {
@@ -70,8 +76,12 @@ impl<T: Real> Bmm<T> {
             }
             None => w.next.fill_zero(),
         }
-        product(&mut w.half, false, T::ONE, Left::Plain(&w.step), &w.base, Part::All);
-        product(&mut w.next, true, T::ONE, Left::Plain(&w.half), &w.step_t, Part::Symmetric);
+        w.factor.copy_from_slice(&from[d..]);
+        cholesky::factor_semidefinite(&mut w.factor, d);
+        w.root.set_f64(&w.factor);
+        product(&mut w.half, false, T::ONE, Left::Plain(&w.step), &w.root, Part::All);
+        w.half_t.transpose_from(&w.half);
+        product(&mut w.next, true, T::ONE, Left::Plain(&w.half), &w.half_t, Part::Symmetric);
         let BmmWork { noise, mean, base, stats, next, .. } = w;
         self.noise.push(noise, mean, base, u, dt, self.moments, stats, next);
     }
@@ -100,8 +110,10 @@ impl<T: Real> Transition for Bmm<T> {
             base: square.clone(),
             next: square.clone(),
             step: square.clone(),
-            step_t: square.clone(),
             half: square.clone(),
+            half_t: square.clone(),
+            factor: vec![0.0; d * d],
+            root: square.clone(),
             mean_bar: vec![T::ZERO; d],
             base_bar: square,
             stats: Stats::default(),

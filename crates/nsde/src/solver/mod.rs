@@ -166,7 +166,7 @@ impl Trajectory {
 pub struct Stats {
     /// A variance came out below its own series by more than rounding, and was raised to it.
     pub diagonal_raised: u64,
-    /// An exponential's log-moments were cut at 30.
+    /// An exponential's mean was scaled down to `e³⁰`, or its second moment cut at `e⁸⁰`.
     pub exp_clamped: u64,
     /// A pivot of a singular covariance was taken as zero (cubature, Monte Carlo start).
     pub zero_pivot: u64,
