@@ -53,10 +53,6 @@ fn kernels(c: &mut Criterion) {
     bench(c, "quick_bmm", 2, 50, 16, 10, Options::default());
     for width in [10, 50, 100, 128, 512] {
         for batch in [1, 16, 32] {
-            // The widest takes seconds per pass: one trajectory says it all.
-            if width == 512 && batch > 1 {
-                continue;
-            }
             bench(c, "bmm_series_f64", 8, width, batch, 2, Options::default());
             bench(c, "bmm_series_f32", 8, width, batch, 2, single);
         }
