@@ -20,6 +20,8 @@ pub enum Command {
     Demo(crate::command::demo::Demo),
     /// Fit a neural SDE to a table of measurements over time
     Fit(Box<crate::command::fit::Fit>),
+    /// Fit a regression or a classification with an SDE as a layer
+    FitTable(Box<crate::command::table::FitTable>),
     /// Predict mean and covariance of the state over the next steps
     Predict(Predict),
     /// Push one Gaussian through one network of a model

@@ -137,6 +137,11 @@ pub(crate) fn read_table(path: &Path, options: &LoadOptions) -> Result<Dataset> 
 
 /// Whether model and data have the same sizes.
 pub(crate) fn check(model: &Model, data: &Dataset) -> Result<()> {
+    if model.extra.contains_key("table") {
+        return misuse(
+            "the model is a regression or a classification of `nsde fit-table`; score it with `nsde evaluate`",
+        );
+    }
     let sides = [
         ("states", "--state", model.sde.state(), &data.columns),
         ("control inputs", "--inputs", model.sde.inputs(), &data.input_columns),

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Demo(args) => command::demo::run(args),
         Command::Fit(args) => command::fit::run(args),
+        Command::FitTable(args) => command::table::run(args),
         Command::Predict(args) => command::predict::run(args),
         Command::Moments(args) => command::moments::run(args),
         Command::Inspect(args) => command::inspect::run(args),

@@ -27,8 +27,8 @@ pub struct Demo {
     /// Seed of the simulation and the training
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Instead: multi-step BMM against one-step training and against Monte Carlo with 64 particles,
-    /// three seeds, each given at least BMM's time
+    /// Instead: multi-step BMM against one-step training and Monte Carlo with 64 particles, three seeds,
+    /// with the seconds each of them took
     #[arg(long, conflicts_with = "quick")]
     pub compare: bool,
     /// Say nothing on the way

@@ -49,6 +49,9 @@ pub struct EvaluateArgs {
 /// Scores and prints.
 pub fn run(args: &EvaluateArgs) -> Result<()> {
     let model = load(&args.model)?;
+    if let Some(done) = super::table::evaluate(&model, args) {
+        return done;
+    }
     let data = dataset::read(&model, &args.data)?;
     let how = args.windows.protocol(&args.solver, args.calibrated);
     let found = roll(&model, &data, &how)?;

@@ -11,3 +11,4 @@ pub mod man;
 pub mod moments;
 pub mod predict;
 pub mod report;
+pub mod table;
