@@ -21,7 +21,9 @@ pub enum Command {
     /// Fit a neural SDE to a table of measurements over time
     Fit(Box<crate::command::fit::Fit>),
     /// Fit a regression or a classification with an SDE as a layer
-    FitTable(Box<crate::command::table::FitTable>),
+    FitTable(Box<crate::command::table::arguments::FitTable>),
+    /// Apply a regression or a classification to the rows of a table
+    PredictTable(crate::command::table::predict::PredictTable),
     /// Predict mean and covariance of the state over the next steps
     Predict(Predict),
     /// Push one Gaussian through one network of a model
@@ -75,15 +77,8 @@ pub struct Predict {
     /// Control inputs: a CSV file with a header and one row per step
     #[arg(long, value_name = "FILE")]
     pub inputs: Option<PathBuf>,
-    /// How a Gaussian is carried over one step
-    #[arg(long, value_enum, default_value_t = Kernel::Bmm)]
-    pub method: Kernel,
-    /// Number of paths for `mc`
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = at_least_two, allow_negative_numbers = true)]
-    pub samples: usize,
-    /// Seed for `mc`
-    #[arg(long, value_name = "SEED", default_value = "0", value_parser = whole, allow_negative_numbers = true)]
-    pub seed: u64,
+    #[command(flatten)]
+    pub solver: SolverArgs,
     /// Spread of the points for `cubature`
     #[arg(long, value_name = "α", default_value = "1", value_parser = finite, allow_hyphen_values = true)]
     pub alpha: f64,
@@ -93,8 +88,6 @@ pub struct Predict {
     /// Secondary scaling for `cubature`
     #[arg(long, value_name = "κ", default_value = "0", value_parser = finite, allow_hyphen_values = true)]
     pub kappa: f64,
-    #[command(flatten)]
-    pub activations: Activations,
     /// Scalar type of the networks
     #[arg(long, value_enum, default_value_t = Scalar::F64)]
     pub precision: Scalar,
@@ -109,18 +102,15 @@ pub struct Predict {
 impl Predict {
     /// The solver that was asked for.
     pub fn options(&self) -> Options {
-        let method = match self.method {
-            Kernel::Bmm => Method::Bmm,
-            Kernel::Cubature => {
-                Method::Cubature(Unscented { alpha: self.alpha, beta: self.beta, kappa: self.kappa })
-            }
-            Kernel::Mc => Method::MonteCarlo { samples: self.samples, seed: self.seed },
-        };
-        let precision = match self.precision {
+        let mut options = self.solver.options();
+        if let Method::Cubature(points) = &mut options.method {
+            *points = Unscented { alpha: self.alpha, beta: self.beta, kappa: self.kappa };
+        }
+        options.precision = match self.precision {
             Scalar::F64 => Precision::F64,
             Scalar::F32 => Precision::F32,
         };
-        Options { method, moments: self.activations.moments(), precision }
+        options
     }
 }
 
@@ -143,6 +133,34 @@ pub struct MomentsArgs {
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+/// The solver on the command line.
+#[derive(Debug, Args)]
+pub struct SolverArgs {
+    /// How a Gaussian is carried over one step
+    #[arg(long, value_enum, default_value_t = Kernel::Bmm)]
+    pub method: Kernel,
+    /// Number of paths for `mc`
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = at_least_two, allow_negative_numbers = true)]
+    pub samples: usize,
+    /// Seed for `mc`
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = whole, allow_negative_numbers = true)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub activations: Activations,
+}
+
+impl SolverArgs {
+    /// The same for the library.
+    pub fn options(&self) -> Options {
+        let method = match self.method {
+            Kernel::Bmm => Method::Bmm,
+            Kernel::Cubature => Method::Cubature(Unscented::default()),
+            Kernel::Mc => Method::MonteCarlo { samples: self.samples, seed: self.seed },
+        };
+        Options { method, moments: self.activations.moments(), ..Options::default() }
+    }
 }
 
 /// How moments of activations are computed.

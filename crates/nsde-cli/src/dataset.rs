@@ -4,7 +4,7 @@ use crate::output::{misuse, note};
 use anyhow::Result;
 use clap::Args;
 use nsde::Model;
-use nsde::data::{Dataset, LoadOptions, Note, TimeUnit, load};
+use nsde::data::{Dataset, LoadOptions, Note, TimeUnit, load, nearest};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -137,11 +137,6 @@ pub(crate) fn read_table(path: &Path, options: &LoadOptions) -> Result<Dataset> 
 
 /// Whether model and data have the same sizes.
 pub(crate) fn check(model: &Model, data: &Dataset) -> Result<()> {
-    if model.extra.contains_key("table") {
-        return misuse(
-            "the model is a regression or a classification of `nsde fit-table`; score it with `nsde evaluate`",
-        );
-    }
     let sides = [
         ("states", "--state", model.sde.state(), &data.columns),
         ("control inputs", "--inputs", model.sde.inputs(), &data.input_columns),
@@ -171,27 +166,6 @@ fn tell(model: &Model, data: &Dataset, options: &LoadOptions) {
             model.dt
         ));
     }
-}
-
-/// The name that takes the fewest edits to become `wanted`; upper and lower case count as the same.
-pub(crate) fn nearest<'a>(wanted: &str, names: &'a [String]) -> Option<&'a String> {
-    let wanted = wanted.to_lowercase();
-    names.iter().min_by_key(|name| edits(&wanted, &name.to_lowercase()))
-}
-
-/// Edit distance of Levenshtein.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A time as a user reads it: a stamp if the data have stamps.

@@ -10,7 +10,9 @@ mod output;
 mod progress;
 mod rollout;
 mod settings;
+mod sheet;
 mod start;
+mod training;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -24,7 +26,8 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Demo(args) => command::demo::run(args),
         Command::Fit(args) => command::fit::run(args),
-        Command::FitTable(args) => command::table::run(args),
+        Command::FitTable(args) => command::table::fit::run(args),
+        Command::PredictTable(args) => command::table::predict::run(args),
         Command::Predict(args) => command::predict::run(args),
         Command::Moments(args) => command::moments::run(args),
         Command::Inspect(args) => command::inspect::run(args),

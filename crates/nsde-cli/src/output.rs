@@ -43,6 +43,19 @@ pub fn load(path: &Path) -> Result<nsde::Model> {
     }
 }
 
+/// Loads a model that forecasts; one of `nsde fit-table` is refused.
+pub fn load_forecaster(path: &Path) -> Result<nsde::Model> {
+    let model = load(path)?;
+    if model.extra.contains_key(crate::command::table::meta::KEY) {
+        anyhow::bail!(
+            "{}: this is a regression or a classification of `nsde fit-table`; \
+             use `nsde predict-table` or `nsde evaluate`",
+            path.display()
+        );
+    }
+    Ok(model)
+}
+
 /// Writes to standard output as a whole.
 pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
@@ -115,6 +128,11 @@ pub fn json_rows(out: &mut dyn Write, numbers: &[f64], columns: usize) -> io::Re
         json_numbers(out, row)?;
     }
     write!(out, "]")
+}
+
+/// Digits that read back to the same number.
+pub fn exact(x: f64) -> String {
+    serde_json::Value::from(x).to_string()
 }
 
 /// A number with six significant digits.

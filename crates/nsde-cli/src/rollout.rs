@@ -1,7 +1,7 @@
 //! Rolls a model out over windows of data, and scores what it forecast against what came true.
 
-use crate::args::{Activations, Kernel, at_least_one, at_least_two, whole};
-use crate::dataset::{self, training};
+use crate::args::{SolverArgs, at_least_one, whole};
+use crate::dataset::{self, DataArgs, training};
 use crate::output::misuse;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -9,8 +9,9 @@ use nsde::calibrate::Calibration;
 use nsde::data::Dataset;
 use nsde::metric::{CoordinateScore, INTERVALS, Mixture, Predictive, Report, Score, Scores, normal_quantile};
 use nsde::train::{Window, WindowOptions};
-use nsde::{Ensemble, Error, Gaussian, Method, Model, Options, Rollout, Scaling, Stats, Unscented};
+use nsde::{Ensemble, Error, Gaussian, Model, Options, Rollout, Scaling, Stats};
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// The horizon where neither the user nor the training says.
 const DEFAULT_HORIZON: usize = 10;
@@ -55,34 +56,6 @@ fn rows(text: &str) -> Result<usize, String> {
     whole(text).map(|n| n as usize)
 }
 
-/// The solver on the command line.
-#[derive(Debug, Args)]
-pub struct SolverArgs {
-    /// How a Gaussian is carried over one step
-    #[arg(long, value_enum, default_value_t = Kernel::Bmm)]
-    pub method: Kernel,
-    /// Number of paths for `mc`
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = at_least_two, allow_negative_numbers = true)]
-    pub samples: usize,
-    /// Seed for `mc`
-    #[arg(long, value_name = "SEED", default_value = "0", value_parser = whole, allow_negative_numbers = true)]
-    pub seed: u64,
-    #[command(flatten)]
-    pub activations: Activations,
-}
-
-impl SolverArgs {
-    /// The same for the library.
-    pub fn options(&self) -> Options {
-        let method = match self.method {
-            Kernel::Bmm => Method::Bmm,
-            Kernel::Cubature => Method::Cubature(Unscented::default()),
-            Kernel::Mc => Method::MonteCarlo { samples: self.samples, seed: self.seed },
-        };
-        Options { method, moments: self.activations.moments(), ..Options::default() }
-    }
-}
-
 impl WindowArgs {
     /// The protocol that was asked for.
     pub fn protocol(&self, solver: &SolverArgs, calibrated: bool) -> Protocol {
@@ -94,6 +67,29 @@ impl WindowArgs {
             calibrated,
             options: solver.options(),
         }
+    }
+}
+
+/// Model, data and protocol on the command line: which forecasts are scored.
+#[derive(Debug, Args)]
+pub struct ScoreArgs {
+    /// Model file (.safetensors)
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub data: DataArgs,
+    #[command(flatten)]
+    pub windows: WindowArgs,
+    /// Use the calibration stored in the model
+    #[arg(long)]
+    pub calibrated: bool,
+    #[command(flatten)]
+    pub solver: SolverArgs,
+}
+
+impl ScoreArgs {
+    /// The protocol that was asked for.
+    pub fn protocol(&self) -> Protocol {
+        self.windows.protocol(&self.solver, self.calibrated)
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 use crate::output::{Misuse, misuse};
+use crate::training::CHECKPOINT_EVERY;
 
 /// Everything that decides a fit, apart from the data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ pub struct Settings {
     pub data: DataSettings,
     pub model: ModelSettings,
     pub train: FitSettings,
+    /// Somebody asked for `train.horizon`: it is kept, whatever the data are.
+    #[serde(skip)]
+    pub horizon_given: bool,
 }
 
 /// Which columns play which part.
@@ -120,7 +124,7 @@ impl Default for FitSettings {
             moments: "series".into(),
             terms: Moments::DEFAULT_TERMS,
             precision: "f64".into(),
-            checkpoint_every: 100,
+            checkpoint_every: CHECKPOINT_EVERY,
             optimiser: TrainOptions::default(),
         }
     }
@@ -154,10 +158,13 @@ impl Settings {
     /// Reads a TOML file; unknown keys are errors, missing ones keep their defaults.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|e| Misuse(format!("{}: {e}", path.display())))?;
-        toml::from_str(&text).map_err(|e| {
+        let mut settings: Settings = toml::from_str(&text).map_err(|e| {
             let line = e.span().map_or(1, |s| text[..s.start].matches('\n').count() + 1);
-            Misuse(format!("{}: line {line}: {}", path.display(), e.message())).into()
-        })
+            Misuse(format!("{}: line {line}: {}", path.display(), e.message()))
+        })?;
+        let table: toml::Table = toml::from_str(&text)?;
+        settings.horizon_given = table.get("train").is_some_and(|train| train.get("horizon").is_some());
+        Ok(settings)
     }
 
     /// The whole as TOML.

@@ -1,5 +1,8 @@
 //! `nsde fit` as a user meets it: a model from a table, interruptions, and data that cannot be used.
 
+#[path = "common/kill.rs"]
+mod kill;
+
 use nsde::Model;
 use std::fs;
 use std::path::Path;
@@ -65,43 +68,7 @@ fn a_killed_run_resumes_to_the_same_bits() {
         c.arg("--quiet").stdout(Stdio::null()).stderr(Stdio::piped());
         c
     };
-    let whole = dir.path().join("whole.safetensors");
-    let began = std::time::Instant::now();
-    assert!(fit(&whole).status().unwrap().success());
-    let full = began.elapsed();
-    let want = Model::load(&whole).unwrap().sde.parameters();
-
-    // Kill it twenty times at moments spread over the time it takes, going on each time.
-    let broken = dir.path().join("broken.safetensors");
-    let mut kills = 0;
-    let mut random = 12345u64;
-    while kills < 20 {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let share = (random >> 40) as f64 / (1u64 << 24) as f64;
-        let mut child = fit(&broken).arg("--resume").spawn().unwrap();
-        std::thread::sleep(Duration::from_secs_f64(full.as_secs_f64() * 0.5 * share));
-        let finished = child.try_wait().unwrap().is_some();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        kills += 1;
-        // Whatever the moment: what is there is whole.
-        if broken.exists() {
-            Model::load(&broken).unwrap();
-        }
-        if finished {
-            fs::remove_file(&broken).unwrap();
-        }
-    }
-    assert!(fit(&broken).arg("--resume").status().unwrap().success());
-    let got = Model::load(&broken).unwrap().sde.parameters();
-    assert_eq!(want.len(), got.len());
-    assert!(want.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits()));
-    let leftovers: Vec<_> = fs::read_dir(dir.path())
-        .unwrap()
-        .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
-        .filter(|n| n.contains("checkpoint") && !n.ends_with(".tmp"))
-        .collect();
-    assert!(leftovers.is_empty(), "{leftovers:?}");
+    kill::resumes_to_the_same_bits(dir.path(), 20, fit);
 }
 
 #[test]
@@ -212,6 +179,43 @@ fn data_that_cannot_be_used_are_refused_in_one_line() {
         if what == "wrong column name" {
             assert!(text.contains("level"), "{text}");
         }
+    }
+}
+
+#[test]
+fn a_horizon_nobody_asked_for_is_as_long_as_the_data_allow() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("short.csv");
+    fs::write(&data, "t,x\n0,1\n1,2\n2,2\n3,3\n4,3\n5,2\n6,2\n").unwrap();
+    let model = dir.path().join("m.safetensors");
+    let config = dir.path().join("s.toml");
+    let fit = |args: &[&str]| {
+        let mut c = nsde();
+        c.arg("fit").arg(&data).args(["--hidden", "4", "--steps", "3", "--output"]).arg(&model).args(args);
+        let out = c.output().unwrap();
+        (out.status.code(), one_line(&out))
+    };
+    // Two of the seven rows are held out, and a window has a start: four rows are left.
+    let (status, text) = fit(&[]);
+    assert_eq!(status, Some(0), "{text}");
+    let notes: Vec<&str> = text.lines().filter(|l| l.contains("horizon")).collect();
+    assert_eq!(notes, ["note: the longest training series has 5 rows: the horizon is 4 instead of 10"]);
+    let settings = &Model::load(&model).unwrap().extra["training"]["settings"]["train"];
+    assert_eq!(settings["horizon"], serde_json::json!([4]));
+    // Other settings of a file do not ask for a horizon.
+    fs::write(&config, "[train]\nterms = 6\n").unwrap();
+    assert_eq!(
+        fit(&["--config", config.to_str().unwrap(), "--validation", "0", "--quiet"]),
+        (Some(0), "".into())
+    );
+    // Who asks gets it, or an error.
+    fs::write(&config, "[train]\nhorizon = [10]\n").unwrap();
+    for args in [&["--horizon", "10"][..], &["--config", config.to_str().unwrap()]] {
+        let (status, text) = fit(args);
+        assert!(
+            status == Some(2) && text.contains("horizon (the longest training series has 5 rows)"),
+            "{text}"
+        );
     }
 }
 

@@ -65,6 +65,25 @@ fn files_that_are_no_models() {
 }
 
 #[test]
+fn a_model_of_a_table_does_not_forecast() {
+    let folder = Folder::new();
+    folder.write("t.csv", "x,y\n1,2\n2,3\n3,5\n");
+    let fit = ["fit-table", "t.csv", "--target", "y", "--steps", "1", "--hidden", "4", "--quiet"];
+    assert_eq!(run(&folder, &fit).0, 0);
+    let why = "t.safetensors: this is a regression or a classification of `nsde fit-table`; use `nsde predict-table`";
+    for args in [
+        &["predict", "t.safetensors", "--x0", "1"][..],
+        &["moments", "t.safetensors", "--mean", "0", "--cov", "1"],
+        &["forecast", "t.safetensors", "--data", "t.csv", "--steps", "2"],
+        &["calibrate", "t.safetensors", "--data", "t.csv"],
+        &["report", "t.safetensors", "--data", "t.csv"],
+    ] {
+        refused(&folder, 1, args, why);
+    }
+    assert_eq!(run(&folder, &["inspect", "t.safetensors"]).0, 0);
+}
+
+#[test]
 fn models_that_contradict_themselves() {
     let folder = Folder::new();
     let good = std::fs::read(folder.path("model.safetensors")).unwrap();

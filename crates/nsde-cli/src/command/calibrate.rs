@@ -1,9 +1,10 @@
 //! `nsde calibrate`: learns from held-out data how far the spread of a model's forecasts can be trusted.
 
+use crate::args::SolverArgs;
 use crate::command::evaluate::{guards, protocol_words};
 use crate::dataset::{self, DataArgs, training};
-use crate::output::{Misuse, load, misuse, note, print, short, table};
-use crate::rollout::{Protocol, SolverArgs, WindowArgs, cut, roll, run as score};
+use crate::output::{Misuse, load_forecaster, misuse, note, print, short, table};
+use crate::rollout::{Protocol, WindowArgs, cut, roll, run as score};
 use anyhow::Result;
 use clap::Args;
 use nsde::calibrate::{Calibration, HeldOut};
@@ -47,7 +48,7 @@ pub struct CalibrateArgs {
 
 /// Calibrates, saves, and prints what changed.
 pub fn run(args: &CalibrateArgs) -> Result<()> {
-    let mut model = load(&args.model)?;
+    let mut model = load_forecaster(&args.model)?;
     let data = dataset::read(&model, &args.data)?;
     let how = args.windows.protocol(&args.solver, false);
     if let (Some(trained), Some(given)) =

@@ -1,8 +1,9 @@
 //! `nsde evaluate`: how good the forecasts of a model are on data it has not seen.
 
-use crate::dataset::{self, DataArgs};
+use super::table::meta::Meta;
+use crate::dataset;
 use crate::output::{load, note, print, short, table};
-use crate::rollout::{Evaluation, Protocol, SolverArgs, WindowArgs, run as roll};
+use crate::rollout::{Evaluation, Protocol, ScoreArgs, run as roll};
 use anyhow::Result;
 use clap::Args;
 use nsde::data::Dataset;
@@ -10,7 +11,6 @@ use nsde::metric::{INTERVALS, Report, StepSummary, Summary};
 use nsde::{Model, Stats};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,17 +30,8 @@ const FEW_STEPS: usize = 5;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct EvaluateArgs {
-    /// Model file (.safetensors)
-    pub model: PathBuf,
     #[command(flatten)]
-    pub data: DataArgs,
-    #[command(flatten)]
-    pub windows: WindowArgs,
-    /// Use the calibration stored in the model
-    #[arg(long)]
-    pub calibrated: bool,
-    #[command(flatten)]
-    pub solver: SolverArgs,
+    pub what: ScoreArgs,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,
@@ -48,12 +39,12 @@ pub struct EvaluateArgs {
 
 /// Scores and prints.
 pub fn run(args: &EvaluateArgs) -> Result<()> {
-    let model = load(&args.model)?;
-    if let Some(done) = super::table::evaluate(&model, args) {
-        return done;
+    let model = load(&args.what.model)?;
+    if let Some(meta) = Meta::of(&model)? {
+        return super::table::evaluate::run(&model, &meta, args);
     }
-    let data = dataset::read(&model, &args.data)?;
-    let how = args.windows.protocol(&args.solver, args.calibrated);
+    let data = dataset::read(&model, &args.what.data)?;
+    let how = args.what.protocol();
     let found = roll(&model, &data, &how)?;
     notes(&found);
     print(|out| {
@@ -93,8 +84,8 @@ pub(crate) fn guards(stats: Stats) {
 
 fn document(found: &Evaluation, how: &Protocol, args: &EvaluateArgs) -> Value {
     let mut out = Map::new();
-    out.insert("model".into(), json!(args.model.display().to_string()));
-    out.insert("data".into(), json!(args.data.data.display().to_string()));
+    out.insert("model".into(), json!(args.what.model.display().to_string()));
+    out.insert("data".into(), json!(args.what.data.data.display().to_string()));
     out.insert("protocol".into(), protocol(found, how));
     out.insert("singular".into(), json!(found.singular));
     if let Some((coverage, rows)) = &found.regions {

@@ -2,16 +2,15 @@
 
 use crate::dataset;
 use crate::output::{self, misuse};
-use crate::progress::Progress;
 use crate::settings::Settings;
+use crate::training::{Fingerprint, ResumeArgs, Run, Saved, default_output, interrupts, wrote};
 use anyhow::{Context, Result};
 use clap::Args;
 use nsde::data::Dataset;
-use nsde::train::{self, ForecastTask, TrainState, WindowOptions, advance, load_checkpoint, save_checkpoint};
+use nsde::train::{self, ForecastTask, TrainState, WindowOptions};
 use nsde::{Ensemble, Model, Scaling};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 const EXAMPLES: &str = "\
@@ -40,12 +39,8 @@ pub struct Fit {
     /// Print all settings as TOML and stop
     #[arg(long)]
     pub print_config: bool,
-    /// Go on from the checkpoint of an interrupted run
-    #[arg(long, conflicts_with = "restart")]
-    pub resume: bool,
-    /// Throw away the checkpoint of an interrupted run
-    #[arg(long)]
-    pub restart: bool,
+    #[command(flatten)]
+    pub resume: ResumeArgs,
     /// Say nothing but errors
     #[arg(long, short)]
     pub quiet: bool,
@@ -154,6 +149,7 @@ impl Fit {
         set_list(&mut s.data.inputs, inputs);
         set(&mut s.data.validation, &self.validation);
         set_list(&mut s.train.horizon, &self.horizon);
+        s.horizon_given |= !self.horizon.is_empty();
         set(&mut s.model.max_dt, &self.max_dt);
         set(&mut s.model.init_var, &self.init_var);
         set(&mut s.train.method, &self.method);
@@ -180,7 +176,7 @@ impl Fit {
 
 /// Runs the command.
 pub fn run(args: &Fit) -> Result<()> {
-    let settings = args.settings()?;
+    let mut settings = args.settings()?;
     if args.print_config {
         let text = settings.to_toml()?;
         return output::print(|out| out.write_all(text.as_bytes()));
@@ -190,68 +186,47 @@ pub fn run(args: &Fit) -> Result<()> {
     if !args.quiet {
         data.notes.iter().for_each(|n| output::note(&n.to_string()));
     }
-    let checkpoint = |member: usize| {
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(if member == 0 { ".checkpoint".into() } else { format!(".{member}.checkpoint") });
-        path.with_file_name(name)
-    };
+    if !settings.horizon_given {
+        shorten(&mut settings, &data, args.quiet);
+    }
     let stop = interrupts()?;
     let job = Job { settings: &settings, data: &data, source: Some(&args.data), quiet: args.quiet };
     let prepared = job.prepare()?;
     let began = Instant::now();
-    let mut states = Vec::new();
+    let (mut saved, mut states) = (Vec::new(), Vec::new());
     for member in 0..settings.model.members.max(1) {
-        let file = checkpoint(member);
-        let saved = Saved { file: &file, resume: args.resume, restart: args.restart };
-        let state = job.train(&prepared, member, Some(&saved), &stop)?;
-        if stop.load(Ordering::SeqCst) {
-            anyhow::bail!(
-                "interrupted at step {} of {}; {} holds everything: go on with the same command and --resume",
-                state.step,
-                settings.train.optimiser.steps,
-                file.display()
-            );
-        }
-        states.push(state);
+        let beside = Saved::beside(&path, member, args.resume);
+        states.push(job.train(&prepared, member, Some(&beside), &stop)?);
+        saved.push(beside);
     }
     let model = job.model(&prepared, &states, began.elapsed().as_secs_f64())?;
     model.save(&path)?;
-    for member in 0..states.len() {
-        let _ = std::fs::remove_file(checkpoint(member));
-    }
+    saved.iter().for_each(Saved::remove);
     if !args.quiet {
-        let score = states[0].best_score.map_or(String::new(), |(s, step)| {
-            format!(", best validation {} {s:.4} at step {step}", job.score_name())
-        });
-        let skipped: usize = states.iter().map(|s| s.skipped).sum();
-        let skips =
-            if skipped > 0 { format!(", {skipped} steps skipped (not finite)") } else { String::new() };
-        output::note(&format!(
-            "{} parameters{score}{skips}; wrote {}",
-            model.sde.parameter_count(),
-            path.display()
-        ));
+        let skipped = states.iter().map(|s| s.skipped).sum();
+        let parameters = model.sde.parameter_count();
+        wrote(parameters, job.score_name(), states[0].best_score, skipped, &path);
     }
     Ok(())
 }
 
-fn default_output(data: &Path) -> PathBuf {
-    let name = data.file_name().unwrap_or_default().to_string_lossy();
-    let stem = name.split('.').next().unwrap_or("model");
-    PathBuf::from(format!("{stem}.safetensors"))
-}
-
-/// A flag that Ctrl-C raises; a second Ctrl-C ends the program at once.
-fn interrupts() -> Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&flag);
-    ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
+/// Shortens a horizon that nobody asked for to what the training part allows, and says so.
+fn shorten(settings: &mut Settings, data: &Dataset, quiet: bool) {
+    let rows = |data: &Dataset| data.series.iter().map(|s| s.rows()).max().unwrap_or(0);
+    // Nothing is held out, or what cannot be split is refused later.
+    let longest = match data.split_tail(settings.data.validation) {
+        Ok((train, _)) => rows(&train),
+        Err(_) => rows(data),
+    };
+    let most = longest.saturating_sub(1).max(1);
+    for horizon in settings.train.horizon.iter_mut().filter(|horizon| **horizon > most) {
+        if !quiet {
+            output::note(&format!(
+                "the longest training series has {longest} rows: the horizon is {most} instead of {horizon}"
+            ));
         }
-    })
-    .context("cannot listen for Ctrl-C")?;
-    Ok(flag)
+        *horizon = most;
+    }
 }
 
 /// A fit: settings and data.
@@ -270,13 +245,6 @@ pub struct Prepared {
     inputs_scaling: Option<Scaling>,
     max_dt: f64,
     noise: Vec<f64>,
-}
-
-/// Where a run is saved, and what to do with what is there.
-pub struct Saved<'a> {
-    pub file: &'a Path,
-    pub resume: bool,
-    pub restart: bool,
 }
 
 /// A prime apart, so that the members of an ensemble share no stream.
@@ -348,46 +316,22 @@ impl Job<'_> {
         &self,
         p: &Prepared,
         member: usize,
-        saved: Option<&Saved<'_>>,
+        saved: Option<&Saved>,
         stop: &AtomicBool,
     ) -> Result<TrainState> {
         let mut optimiser = self.settings.train.optimiser.clone();
         optimiser.seed = optimiser.seed.wrapping_add(member as u64 * MEMBER_SEED);
-        optimiser.check()?;
         let task = self.task(p, optimiser.seed)?;
-        let fingerprint = self.fingerprint(member)?;
-        let mut state = TrainState::new(task.parameters());
-        if let Some(s) = saved.filter(|s| s.file.exists() && !s.restart) {
-            if !s.resume {
-                return misuse(format!(
-                    "{}: an interrupted run left this checkpoint; go on with --resume, or begin anew with --restart",
-                    s.file.display()
-                ));
-            }
-            state = load_checkpoint(s.file, &fingerprint, state.parameters.len())?;
-        }
         let label = if self.settings.model.members > 1 { format!("member {member}") } else { "fit".into() };
-        let mut progress = Progress::new(&label, state.step, optimiser.steps, self.quiet);
-        let every = self.settings.train.checkpoint_every.max(1);
-        while !stop.load(Ordering::SeqCst) {
-            let train::Progress::Step { loss } = advance(&task, &optimiser, task.stages(), &mut state)?
-            else {
-                break;
-            };
-            if let Some(s) = saved.filter(|_| state.step.is_multiple_of(every)) {
-                save_checkpoint(s.file, &fingerprint, &state)?;
-            }
-            progress.at(state.step, || {
-                let loss = loss.map_or("not finite".into(), |l| format!("{l:.3}"));
-                let best = state.best_score.map_or(String::new(), |(b, _)| format!(" validation {b:.4}"));
-                format!("loss {loss}{best}")
-            });
-        }
-        progress.finish();
-        if let Some(s) = saved {
-            save_checkpoint(s.file, &fingerprint, &state)?;
-        }
-        Ok(state)
+        let run = Run {
+            label: &label,
+            options: &optimiser,
+            stages: task.stages(),
+            checkpoint_every: self.settings.train.checkpoint_every,
+            fingerprint: self.fingerprint(member)?,
+            quiet: self.quiet,
+        };
+        run.train(&task, task.parameters(), saved, stop)
     }
 
     /// Puts the trained members together.
@@ -439,21 +383,12 @@ impl Job<'_> {
 
     /// Identifies settings, member and data, so that a checkpoint is not taken for another's.
     fn fingerprint(&self, member: usize) -> Result<String> {
-        // FNV-1a: nobody forges checkpoints, they only get mixed up.
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        let mut eat = |bytes: &[u8]| {
-            for b in bytes {
-                hash = (hash ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
-            }
-        };
-        eat(serde_json::to_string(self.settings)?.as_bytes());
-        eat(&member.to_le_bytes());
+        let mut print = Fingerprint::new(self.settings)?;
+        print.eat(&member.to_le_bytes());
         for series in &self.data.series {
-            for x in series.times.iter().chain(&series.values).chain(&series.inputs) {
-                eat(&x.to_bits().to_le_bytes());
-            }
+            print.numbers(series.times.iter().chain(&series.values).chain(&series.inputs));
         }
-        Ok(format!("{hash:016x}"))
+        Ok(print.finish())
     }
 }
 

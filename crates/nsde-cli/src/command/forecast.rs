@@ -1,17 +1,16 @@
 //! `nsde forecast`: the law of the coming steps after the last rows of a table.
 
-use crate::args::at_least_one;
+use crate::args::{SolverArgs, at_least_one};
 use crate::command::evaluate::guards;
-use crate::dataset::{self, DataArgs, clock, nearest, plain, state_names};
+use crate::dataset::{self, DataArgs, clock, plain, state_names};
 use crate::future::{Future, future};
-use crate::output::{json_numbers, json_rows, load, misuse, note, one_line, print};
-use crate::rollout::{
-    SolverArgs, calibration, quantile, region_radius, spread, stretched, wanted_calibration,
-};
-use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use crate::output::{exact, json_numbers, json_rows, load_forecaster, misuse, note, one_line};
+use crate::rollout::{calibration, quantile, region_radius, spread, stretched, wanted_calibration};
+use crate::sheet::{SheetArgs, headings};
+use anyhow::{Result, bail};
+use clap::Args;
 use nsde::calibrate::Calibration;
-use nsde::data::{Dataset, Series};
+use nsde::data::{Dataset, Series, nearest};
 use nsde::metric::{INTERVALS, Mixture};
 use nsde::{Ensemble, Gaussian, Model, Rollout};
 use serde_json::{Value, json};
@@ -54,9 +53,6 @@ pub struct ForecastArgs {
     /// Control inputs after the last row: a table with the model's input columns, one row per step or with times
     #[arg(long, value_name = "FILE")]
     pub future_inputs: Option<PathBuf>,
-    /// Quantiles to give for every state
-    #[arg(long, value_name = "P,Q,…", value_delimiter = ',', default_value = "0.05,0.5,0.95", value_parser = probability, allow_hyphen_values = true)]
-    pub quantiles: Vec<f64>,
     /// Add the covariances
     #[arg(long)]
     pub cov: bool,
@@ -65,31 +61,8 @@ pub struct ForecastArgs {
     pub calibrated: bool,
     #[command(flatten)]
     pub solver: SolverArgs,
-    /// What to print
-    #[arg(long, value_enum, default_value_t = Format::Csv)]
-    pub format: Format,
-    /// The same as --format json
-    #[arg(long)]
-    pub json: bool,
-    /// Write to this file instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-/// Formats of a forecast.
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-pub enum Format {
-    /// A table, one row per series and step
-    Csv,
-    /// One document
-    Json,
-}
-
-fn probability(text: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(p) if p > 0.0 && p < 1.0 => Ok(p),
-        _ => Err("a quantile must be a number between 0 and 1, both excluded".into()),
-    }
+    #[command(flatten)]
+    pub sheet: SheetArgs,
 }
 
 /// One series and what the model says about its future.
@@ -114,7 +87,7 @@ struct Sheet<'a> {
 
 /// Forecasts and prints.
 pub fn run(args: &ForecastArgs) -> Result<()> {
-    let model = load(&args.model)?;
+    let model = load_forecaster(&args.model)?;
     let data = dataset::read(&model, &args.data)?;
     let starts = starts(args, &data)?;
     let ensemble = Ensemble::from_model(&model)?;
@@ -148,23 +121,12 @@ pub fn run(args: &ForecastArgs) -> Result<()> {
         model: &model,
         data: &data,
         names: state_names(&model).unwrap_or_else(|| data.columns.clone()),
-        quantiles: args.quantiles.clone(),
+        quantiles: args.sheet.quantiles().to_vec(),
         calibration,
         calibrated: args.calibrated,
         cov: args.cov,
     };
-    let write = |out: &mut dyn Write| match args.json || args.format == Format::Json {
-        true => sheet.document(out, &forecasts),
-        false => sheet.csv(out, &forecasts),
-    };
-    match &args.output {
-        None => print(write),
-        Some(path) => {
-            let mut bytes = Vec::new();
-            write(&mut bytes).context("forecast")?;
-            Ok(nsde::train::write_atomically(path, &bytes)?)
-        }
-    }
+    args.sheet.write(|out| sheet.csv(out, &forecasts), |out| sheet.document(out, &forecasts))
 }
 
 fn check_memory(args: &ForecastArgs, paths: usize, state: usize) -> Result<()> {
@@ -300,20 +262,12 @@ fn inputs(
     Ok(out)
 }
 
-/// `05` for 0.05, `50` for 0.5, `975` for 0.975.
-fn quantile_name(p: f64) -> String {
-    let digits = format!("{p}");
-    let digits = digits.strip_prefix("0.").unwrap_or(&digits);
-    format!("{digits:0<2}")
-}
-
 impl Sheet<'_> {
     /// The columns after `series`, `t` and `step`.
     fn header(&self) -> Vec<String> {
         let mut out = Vec::new();
         for name in &self.names {
-            out.extend([format!("{name}_mean"), format!("{name}_sd")]);
-            out.extend(self.quantiles.iter().map(|p| format!("{name}_q{}", quantile_name(*p))));
+            out.extend(headings(name, &self.quantiles));
             if self.calibration.is_some() && !self.calibrated {
                 out.push(format!("{name}_sd_calibrated"));
             }
@@ -350,7 +304,6 @@ impl Sheet<'_> {
         let mut table = csv::Writer::from_writer(out);
         let first = ["series", "t", "step"].map(String::from);
         table.write_record(first.into_iter().chain(self.header()))?;
-        let exact = |x: f64| Value::from(x).to_string();
         for f in forecasts {
             for (k, law) in f.laws.iter().enumerate() {
                 let matched = law.moments();
@@ -456,19 +409,5 @@ impl Sheet<'_> {
             write!(out, "]")?;
         }
         write!(out, "}}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quantile_name;
-
-    #[test]
-    fn quantiles_have_names_of_two_digits_or_more() {
-        for (p, name) in
-            [(0.05, "05"), (0.5, "50"), (0.95, "95"), (0.025, "025"), (0.975, "975"), (0.1, "10")]
-        {
-            assert_eq!(quantile_name(p), name);
-        }
     }
 }

@@ -1,14 +1,14 @@
 //! `nsde moments`: one Gaussian through one network, in the units of the network.
 
 use crate::args::{MomentsArgs, Net};
-use crate::output::{json_numbers, json_rows, load, misuse, print, short, table};
+use crate::output::{json_numbers, json_rows, load_forecaster, misuse, print, short, table};
 use anyhow::{Result, bail};
 use nsde::NetworkMoments;
 use std::io::{self, Write};
 
 /// Prints mean, covariance and expected Jacobian of the network's output.
 pub fn run(args: &MomentsArgs) -> Result<()> {
-    let model = load(&args.model)?;
+    let model = load_forecaster(&args.model)?;
     let (name, network) = match args.net {
         Net::Drift => ("drift", Some(model.sde.drift())),
         Net::Diffusion => ("diffusion", model.sde.diffusion().network()),

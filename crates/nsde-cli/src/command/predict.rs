@@ -2,7 +2,7 @@
 
 use crate::args::{Kernel, Predict};
 use crate::inputs::inputs;
-use crate::output::{json_numbers, json_rows, load, misuse, note, one_line, print, short, table};
+use crate::output::{json_numbers, json_rows, load_forecaster, misuse, note, one_line, print, short, table};
 use crate::start::start;
 use anyhow::{Result, bail};
 use nsde::{Model, Rollout, Stats, Trajectory};
@@ -14,10 +14,10 @@ const MOST_NUMBERS: usize = 1 << 31;
 
 /// Predicts and prints.
 pub fn run(args: &Predict) -> Result<()> {
-    if args.paths && args.method != Kernel::Mc {
+    if args.paths && args.solver.method != Kernel::Mc {
         return misuse("--paths: only `--method mc` has paths");
     }
-    let model = load(&args.model)?;
+    let model = load_forecaster(&args.model)?;
     let start = start(args, &model)?;
     check_memory(args, model.sde.state())?;
     let inputs = inputs(args, &model)?;
@@ -30,7 +30,7 @@ pub fn run(args: &Predict) -> Result<()> {
     let samples = if args.paths { Some(model.sample(args.options(), 0, rollout)?) } else { None };
     print(|out| {
         if args.json {
-            document(out, dt, &path, samples.as_deref(), args.samples)
+            document(out, dt, &path, samples.as_deref(), args.solver.samples)
         } else {
             forecast(out, dt, &path, &model)
         }
@@ -49,14 +49,16 @@ fn check_memory(args: &Predict, state: usize) -> Result<()> {
             args.steps
         ));
     }
-    if args.method == Kernel::Mc && !fits(&[args.samples, if args.paths { args.steps } else { 1 }, state]) {
-        return misuse(format!("--samples {} do not fit into memory; take fewer", args.samples));
+    if args.solver.method == Kernel::Mc
+        && !fits(&[args.solver.samples, if args.paths { args.steps } else { 1 }, state])
+    {
+        return misuse(format!("--samples {} do not fit into memory; take fewer", args.solver.samples));
     }
     Ok(())
 }
 
 fn notes(args: &Predict, model: &Model, stats: Stats) {
-    if args.method == Kernel::Cubature && model.sde.has_dropout() {
+    if args.solver.method == Kernel::Cubature && model.sde.has_dropout() {
         note("dropout acts as the identity under `cubature`; `bmm` and `mc` carry its noise");
     }
     if stats != Stats::default() {

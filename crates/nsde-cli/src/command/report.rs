@@ -3,11 +3,10 @@
 use crate::charts::{self, Shown};
 use crate::command::evaluate::{digits, notes, protocol_words, score_rows};
 use crate::command::inspect::{equation, layer_rows};
-use crate::dataset::{self, DataArgs, clock};
-use crate::output::{Misuse, load, print, short};
+use crate::dataset::{self, clock};
+use crate::output::{Misuse, load_forecaster, print, short};
 use crate::rollout::{
-    Evaluation, Protocol, SolverArgs, WindowArgs, calibration, cut, roll, run as score, stretched,
-    wanted_calibration,
+    Evaluation, Protocol, ScoreArgs, calibration, cut, roll, run as score, stretched, wanted_calibration,
 };
 use anyhow::{Context, Result};
 use clap::Args;
@@ -36,17 +35,8 @@ Exit status: 0 done, 1 failed (bad data), 2 misused.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
-    /// Model file (.safetensors)
-    pub model: PathBuf,
     #[command(flatten)]
-    pub data: DataArgs,
-    #[command(flatten)]
-    pub windows: WindowArgs,
-    /// Use the calibration stored in the model
-    #[arg(long)]
-    pub calibrated: bool,
-    #[command(flatten)]
-    pub solver: SolverArgs,
+    pub what: ScoreArgs,
     /// The report
     #[arg(long, short, value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
@@ -57,9 +47,9 @@ pub struct ReportArgs {
 
 /// Writes the report, and says where.
 pub fn run(args: &ReportArgs) -> Result<()> {
-    let model = load(&args.model)?;
-    let data = dataset::read(&model, &args.data)?;
-    let how = args.windows.protocol(&args.solver, args.calibrated);
+    let model = load_forecaster(&args.what.model)?;
+    let data = dataset::read(&model, &args.what.data)?;
+    let how = args.what.protocol();
     let path = write_report(&model, &data, &how, &args.output, args.charts.as_deref())?;
     print(|out| {
         writeln!(out, "report  {}", path.display())?;

@@ -22,6 +22,9 @@ mod builder;
 mod cell;
 mod column;
 mod delimited;
+#[cfg(feature = "parquet")]
+mod fallible;
+mod nearest;
 mod note;
 mod numpy;
 #[cfg(feature = "parquet")]
@@ -35,6 +38,7 @@ mod summary;
 mod time;
 mod zip;
 
+pub use nearest::nearest;
 pub use note::{LeftOut, Note};
 pub use source::load;
 pub use time::{TimeAxis, TimeUnit};

@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, Counting};
 use super::cell::{Cell, one_line};
+use super::fallible::caught;
 use super::note::{LeftOut, Note};
 use super::stamp::Stamp;
 use super::{Dataset, LoadOptions, data_error};
@@ -17,6 +18,14 @@ use std::sync::Arc;
 
 /// Reads the table in `bytes`. Nested columns and raw bytes are left out with a note.
 pub(super) fn read(path: &Path, bytes: Vec<u8>, options: &LoadOptions) -> Result<Dataset> {
+    // The reader trusts lengths and offsets of the file, and panics where they are wrong.
+    caught(|| read_rows(path, bytes, options)).unwrap_or_else(|why| {
+        let why = format!("the file is damaged, its reader gave up: {}; write it again", one_line(&why));
+        Err(data_error(path, None, why))
+    })
+}
+
+fn read_rows(path: &Path, bytes: Vec<u8>, options: &LoadOptions) -> Result<Dataset> {
     let broken = |why: ParquetError| data_error(path, None, why.to_string().replace('\n', " "));
     let reader = SerializedFileReader::new(Bytes::from(bytes)).map_err(broken)?;
     let schema = reader.metadata().file_metadata().schema();
@@ -172,6 +181,17 @@ mod tests {
     fn damage_is_an_error_of_one_line() {
         let why = load(&NANOSECONDS[..500], &LoadOptions::default()).unwrap_err().to_string();
         assert!(!why.contains('\n') && why.starts_with("a.parquet: "), "{why}");
+        // A changed byte is noticed or not, but nobody panics, and a message is one line.
+        for place in 0..MILLISECONDS.len() {
+            for change in [0x01, 0x80, 0xff] {
+                let mut bytes = MILLISECONDS.to_vec();
+                bytes[place] ^= change;
+                if let Err(why) = load(&bytes, &LoadOptions::default()) {
+                    let why = why.to_string();
+                    assert!(!why.contains('\n') && why.starts_with("a.parquet: "), "{place}: {why}");
+                }
+            }
+        }
         let options = LoadOptions { state_columns: Some(vec!["levl".into()]), ..LoadOptions::default() };
         let why = load(NANOSECONDS, &options).unwrap_err().to_string();
         assert_eq!(why, "a.parquet: there is no column `levl`; did you mean `level`?");

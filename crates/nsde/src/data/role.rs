@@ -2,6 +2,7 @@
 
 use super::LoadOptions;
 use super::cell::quote;
+use super::nearest::nearest;
 use super::note::{LeftOut, Note};
 use std::collections::HashSet;
 
@@ -115,47 +116,12 @@ impl Role {
     }
 }
 
-/// The name that takes the fewest edits to become `wanted`; upper and lower case count as the same.
-fn nearest<'a>(wanted: &str, names: &'a [String]) -> Option<&'a String> {
-    let wanted = wanted.to_lowercase();
-    names.iter().filter(|name| !name.is_empty()).min_by_key(|name| edits(&wanted, &name.to_lowercase()))
-}
-
-/// Edit distance of Levenshtein: insertions, deletions and replacements.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| name.to_string()).collect()
-    }
-
-    #[test]
-    fn distances_are_those_of_levenshtein() {
-        for (a, b, expected) in [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("kitten", "sitting", 3),
-            ("flaw", "lawn", 2),
-            ("é", "e", 1),
-        ] {
-            assert_eq!(edits(a, b), expected, "{a} {b}");
-        }
     }
 
     #[test]

@@ -1,22 +1,11 @@
 //! Classification by an SDE as a layer (Sec. 6.3): of rows of features, or of sequences that drive it.
 
-use super::regression::{finite, split, whole_rows};
-use super::trainer::Task;
+use super::supervised::{SupervisedTask, finite, whole_rows};
 use crate::error::{Error, Result, dimension};
 use crate::head::{Example, SdeLayer, SoftmaxHead};
-use crate::model::Model;
 
 /// Features or sequences with the number of their class, some of them held out.
-pub struct ClassificationTask {
-    layer: SdeLayer<SoftmaxHead>,
-    /// What the starts read, `[N, F]`.
-    features: Vec<f64>,
-    /// What drives the SDE, `[T, U]` each; empty if nothing does.
-    sequences: Vec<Vec<f64>>,
-    labels: Vec<usize>,
-    train: Vec<usize>,
-    held_out: Vec<usize>,
-}
+pub type ClassificationTask = SupervisedTask<SoftmaxHead, usize>;
 
 impl ClassificationTask {
     /// Takes features row by row, `[N, F]`; the rows `held_out` are for validation only.
@@ -66,27 +55,12 @@ impl ClassificationTask {
             layer.check_example(&Example { features: &[], inputs })?;
             finite("control input", inputs)?;
         }
-        let (train, held_out) = split(labels.len(), held_out)?;
-        Ok(ClassificationTask { layer, features, sequences, labels, train, held_out })
-    }
-
-    /// The weights to begin with: those of the SDE, of the head, of the start.
-    pub fn parameters(&self) -> Vec<f64> {
-        self.layer.parameters()
-    }
-
-    /// The layer with these weights.
-    pub fn layer(&self, parameters: &[f64]) -> Result<SdeLayer<SoftmaxHead>> {
-        self.layer.with_parameters(parameters)
+        Self::split(layer, features, sequences, labels, held_out)
     }
 
     /// Probabilities of the classes, row-major `[N, classes]`, for each row of `features`.
     pub fn predict(&self, parameters: &[f64], features: &[f64]) -> Result<Vec<f64>> {
-        let layer = self.layer(parameters)?;
-        let width = layer.start.features(layer.sde.state());
-        whole_rows("features", features, width)?;
-        let rows: Vec<_> = features.chunks(width).map(|features| Example { features, inputs: &[] }).collect();
-        Ok(layer.predict(&rows)?.concat())
+        Ok(self.predict_rows(parameters, features)?.concat())
     }
 
     /// Probabilities of the classes, row-major `[N, classes]`, for each sequence.
@@ -98,46 +72,6 @@ impl ClassificationTask {
         let rows: Vec<_> = sequences.iter().map(|s| Example { features: &[], inputs: s.as_ref() }).collect();
         Ok(self.layer(parameters)?.predict(&rows)?.concat())
     }
-
-    /// The layer with these weights as a model, to be saved; [`SdeLayer::from_model`] reads it.
-    pub fn to_model(&self, parameters: &[f64]) -> Result<Model> {
-        self.layer(parameters)?.to_model()
-    }
-
-    fn rows(&self, rows: impl Iterator<Item = usize> + Clone) -> (Vec<Example<'_>>, Vec<&usize>) {
-        let f = self.layer.start.features(self.layer.sde.state());
-        let example = |i: usize| Example {
-            features: &self.features[i * f..(i + 1) * f],
-            inputs: self.sequences.get(i).map_or(&[], Vec::as_slice),
-        };
-        (rows.clone().map(example).collect(), rows.map(|i| &self.labels[i]).collect())
-    }
-}
-
-impl Task for ClassificationTask {
-    fn examples(&self, _stage: usize) -> usize {
-        self.train.len()
-    }
-
-    fn gradient(
-        &self,
-        parameters: &[f64],
-        _stage: usize,
-        examples: &[usize],
-        seed: u64,
-        gradient: &mut [f64],
-    ) -> Result<f64> {
-        let (batch, labels) = self.rows(examples.iter().map(|i| self.train[*i]));
-        self.layer(parameters)?.gradient(&batch, &labels, seed, gradient)
-    }
-
-    fn validate(&self, parameters: &[f64]) -> Result<Option<f64>> {
-        if self.held_out.is_empty() {
-            return Ok(None);
-        }
-        let (batch, labels) = self.rows(self.held_out.iter().copied());
-        self.layer(parameters)?.score(&batch, &labels).map(Some)
-    }
 }
 
 #[cfg(test)]
@@ -146,9 +80,11 @@ mod tests {
     use crate::head::{SoftmaxObjective, Start};
     use crate::layer::{Layer, Linear};
     use crate::metric::classification::evaluate;
+    use crate::model::Model;
     use crate::network::Network;
     use crate::sde::{Diffusion, NeuralSde};
     use crate::solver::{Method, Options};
+    use crate::train::Task;
     use crate::train::{Progress, TrainOptions, TrainState, advance};
     use nsde_check::{assert_close, directional, random_vec, seeded};
 
@@ -244,7 +180,7 @@ mod tests {
             let task = exclusive_or(objective, Layer::Relu);
             let state = train(&task, 200);
             let p = task.predict(state.result(), &task.features[400..]).unwrap();
-            let score = evaluate(&p, 2, &task.labels[200..]).unwrap();
+            let score = evaluate(&p, 2, &task.answers[200..]).unwrap();
             assert!(score.accuracy > 0.95, "{objective:?}: {score:?}");
             assert_close(score.nll, task.validate(state.result()).unwrap().unwrap(), 1e-12);
         }
@@ -255,7 +191,7 @@ mod tests {
         let task = signs(Layer::Relu);
         let state = train(&task, 200);
         let p = task.predict_sequences(state.result(), &task.sequences[200..]).unwrap();
-        let score = evaluate(&p, 2, &task.labels[200..]).unwrap();
+        let score = evaluate(&p, 2, &task.answers[200..]).unwrap();
         assert!(score.accuracy > 0.95, "{score:?}");
     }
 
@@ -285,7 +221,7 @@ mod tests {
         let layer =
             SdeLayer::<SoftmaxHead>::from_model(&Model::load(&path).unwrap(), task.layer.options).unwrap();
         let again =
-            ClassificationTask::from_sequences(layer, task.sequences.clone(), task.labels.clone(), &[])
+            ClassificationTask::from_sequences(layer, task.sequences.clone(), task.answers.clone(), &[])
                 .unwrap();
         assert_eq!(
             task.predict_sequences(&parameters, &task.sequences).unwrap(),

@@ -5,6 +5,7 @@ mod checkpoint;
 mod classification;
 mod forecast;
 mod regression;
+mod supervised;
 mod trainer;
 mod window;
 
@@ -13,5 +14,6 @@ pub use checkpoint::{load as load_checkpoint, save as save_checkpoint, write_ato
 pub use classification::ClassificationTask;
 pub use forecast::{Architecture, ForecastTask, Objective};
 pub use regression::RegressionTask;
+pub use supervised::SupervisedTask;
 pub use trainer::{Progress, Record, Task, TrainOptions, TrainState, advance};
 pub use window::{Window, WindowOptions, start, window, windows};

@@ -3,23 +3,16 @@
 //! # Departs from the paper
 //! The paper prints argmax E[p]; the likelihood is argmax E[log p].
 
-use super::trainer::Task;
-use crate::error::{Error, Result, dimension};
+use super::supervised::{SupervisedTask, finite, whole_rows};
+use crate::error::{Result, dimension};
 use crate::gaussian::Gaussian;
-use crate::head::{Example, Head, LinearHead, SdeLayer};
-use crate::model::Model;
+use crate::head::{Head, LinearHead, SdeLayer};
 
 /// Features `[N, F]` and targets `[N, O]` to be fitted, some of them held out.
 ///
 /// Everything is in the units it is given in: standardise before, and add `Σ log std` of the targets to a
 /// likelihood that shall be in their old units.
-pub struct RegressionTask {
-    layer: SdeLayer<LinearHead>,
-    features: Vec<f64>,
-    targets: Vec<f64>,
-    train: Vec<usize>,
-    held_out: Vec<usize>,
-}
+pub type RegressionTask = SupervisedTask<LinearHead, Vec<f64>>;
 
 impl RegressionTask {
     /// Takes features and targets row by row; the rows `held_out` are for validation only.
@@ -36,100 +29,13 @@ impl RegressionTask {
         dimension("features of all rows", count * layer.start.features(layer.sde.state()), features.len())?;
         finite("feature", &features)?;
         finite("target", &targets)?;
-        let (train, held_out) = split(count, held_out)?;
-        Ok(RegressionTask { layer, features, targets, train, held_out })
-    }
-
-    /// The weights to begin with: those of the SDE, of the head, of the embedding.
-    pub fn parameters(&self) -> Vec<f64> {
-        self.layer.parameters()
-    }
-
-    /// The layer with these weights.
-    pub fn layer(&self, parameters: &[f64]) -> Result<SdeLayer<LinearHead>> {
-        self.layer.with_parameters(parameters)
+        let targets = targets.chunks(outputs).map(<[f64]>::to_vec).collect();
+        Self::split(layer, features, Vec::new(), targets, held_out)
     }
 
     /// Predictive mean and covariance of the targets for each row of `features`.
     pub fn predict(&self, parameters: &[f64], features: &[f64]) -> Result<Vec<Gaussian>> {
-        let layer = self.layer(parameters)?;
-        let width = layer.start.features(layer.sde.state());
-        whole_rows("features", features, width)?;
-        layer.predict(
-            &features.chunks(width).map(|features| Example { features, inputs: &[] }).collect::<Vec<_>>(),
-        )
-    }
-
-    /// The layer with these weights as a model, to be saved; [`SdeLayer::from_model`] reads it.
-    pub fn to_model(&self, parameters: &[f64]) -> Result<Model> {
-        self.layer(parameters)?.to_model()
-    }
-
-    fn rows(&self, rows: impl Iterator<Item = usize> + Clone) -> (Vec<Example<'_>>, Vec<&[f64]>) {
-        let (f, o) = (self.layer.start.features(self.layer.sde.state()), self.layer.head.linear().output());
-        let example = |i: usize| Example { features: &self.features[i * f..(i + 1) * f], inputs: &[] };
-        (rows.clone().map(example).collect(), rows.map(|i| &self.targets[i * o..(i + 1) * o]).collect())
-    }
-}
-
-impl Task for RegressionTask {
-    fn examples(&self, _stage: usize) -> usize {
-        self.train.len()
-    }
-
-    fn gradient(
-        &self,
-        parameters: &[f64],
-        _stage: usize,
-        examples: &[usize],
-        seed: u64,
-        gradient: &mut [f64],
-    ) -> Result<f64> {
-        let (batch, targets) = self.rows(examples.iter().map(|i| self.train[*i]));
-        self.layer(parameters)?.gradient(&batch, &targets, seed, gradient)
-    }
-
-    fn validate(&self, parameters: &[f64]) -> Result<Option<f64>> {
-        if self.held_out.is_empty() {
-            return Ok(None);
-        }
-        let (batch, targets) = self.rows(self.held_out.iter().copied());
-        self.layer(parameters)?.score(&batch, &targets).map(Some)
-    }
-}
-
-/// The rows that are not held out, and those that are, both in order.
-pub(super) fn split(count: usize, held_out: &[usize]) -> Result<(Vec<usize>, Vec<usize>)> {
-    let mut out = vec![false; count];
-    for &i in held_out {
-        let row = out.get_mut(i).ok_or_else(|| Error::Range {
-            what: format!("held-out row (of {count})"),
-            value: i as f64,
-            must: "less than the number of rows",
-        })?;
-        *row = true;
-    }
-    let (held_out, train): (Vec<usize>, Vec<usize>) = (0..count).partition(|i| out[*i]);
-    if train.is_empty() {
-        return Err(Error::Range { what: "rows to train on".into(), value: 0.0, must: "at least 1" });
-    }
-    Ok((train, held_out))
-}
-
-/// The number of rows of `width` in `values`.
-pub(super) fn whole_rows(what: &str, values: &[f64], width: usize) -> Result<usize> {
-    if width == 0 {
-        return Err(Error::Range { what: format!("{what} per row"), value: 0.0, must: "at least 1" });
-    }
-    let rows = values.len() / width;
-    dimension(format!("{what} (rows of {width})"), rows * width, values.len())?;
-    Ok(rows)
-}
-
-pub(super) fn finite(what: &str, values: &[f64]) -> Result<()> {
-    match values.iter().find(|x| !x.is_finite()) {
-        Some(bad) => Err(Error::Range { what: format!("a {what}"), value: *bad, must: "finite" }),
-        None => Ok(()),
+        self.predict_rows(parameters, features)
     }
 }
 
@@ -138,9 +44,11 @@ mod tests {
     use super::*;
     use crate::head::Start;
     use crate::layer::{Layer, Linear};
+    use crate::model::Model;
     use crate::network::Network;
     use crate::sde::{Diffusion, NeuralSde};
     use crate::solver::{Method, Options};
+    use crate::train::Task;
     use crate::train::{Progress, TrainOptions, TrainState, advance};
     use nsde_check::{assert_close, directional, random_vec, seeded};
 
@@ -197,7 +105,7 @@ mod tests {
     #[test]
     fn training_learns_mean_and_spread() {
         let task = wave(Method::Bmm, Layer::Relu);
-        let targets = &task.targets[300..];
+        let targets = &task.answers[300..].concat();
         let mean = targets.iter().sum::<f64>() / 100.0;
         let var = targets.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / 100.0;
         let constant = 0.5 * ((2.0 * std::f64::consts::PI * var).ln() + 1.0);
@@ -228,7 +136,7 @@ mod tests {
         task.to_model(&parameters).unwrap().save(&path).unwrap();
         let layer =
             SdeLayer::<LinearHead>::from_model(&Model::load(&path).unwrap(), task.layer.options).unwrap();
-        let again = RegressionTask::new(layer, task.features.clone(), task.targets.clone(), &[]).unwrap();
+        let again = RegressionTask::new(layer, task.features.clone(), task.answers.concat(), &[]).unwrap();
         assert_eq!(again.parameters(), parameters);
         let points = [-1.0, 0.0, 0.7];
         assert_eq!(
