@@ -1,7 +1,7 @@
 //! Everything that can be written on the command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nsde::{Method, Moments, Options, Precision, Unscented};
+use nsde::{CovarianceForm, Method, Moments, Options, Precision, Unscented};
 use std::path::PathBuf;
 
 /// Forecast distributions from neural stochastic differential equations, without sampling.
@@ -147,6 +147,9 @@ pub struct SolverArgs {
     /// Seed for `mc`
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = whole, allow_negative_numbers = true)]
     pub seed: u64,
+    /// How much of the covariance of hidden units `bmm` carries
+    #[arg(long, value_enum, default_value_t = Hidden::Full)]
+    pub covariance: Hidden,
     #[command(flatten)]
     pub activations: Activations,
 }
@@ -159,7 +162,12 @@ impl SolverArgs {
             Kernel::Cubature => Method::Cubature(Unscented::default()),
             Kernel::Mc => Method::MonteCarlo { samples: self.samples, seed: self.seed },
         };
-        Options { method, moments: self.activations.moments(), ..Options::default() }
+        let covariance = match self.covariance {
+            Hidden::Full => CovarianceForm::Full,
+            Hidden::Structured => CovarianceForm::Structured,
+            Hidden::Diagonal => CovarianceForm::Diagonal,
+        };
+        Options { method, moments: self.activations.moments(), covariance, ..Options::default() }
     }
 }
 
@@ -231,6 +239,17 @@ pub enum Mode {
     Exact,
     /// The paper's formula, corrected
     Paper,
+}
+
+/// Forms of the covariance of hidden units.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Hidden {
+    /// All of it
+    Full,
+    /// What the state explains, and a diagonal: for wide networks
+    Structured,
+    /// Structured, and of the state only the variances
+    Diagonal,
 }
 
 /// Scalar types.

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use nsde::data::LoadOptions;
 use nsde::train::{Architecture, Objective, TrainOptions};
-use nsde::{Method, Moments, Options, Precision, Unscented};
+use nsde::{CovarianceForm, Method, Moments, Options, Precision, Unscented};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -106,6 +106,8 @@ pub struct FitSettings {
     pub moments: String,
     /// Terms of the series.
     pub terms: usize,
+    /// `full`, `structured` or `diagonal`.
+    pub covariance: String,
     /// `f64` or `f32`.
     pub precision: String,
     /// Updates between checkpoints.
@@ -123,6 +125,7 @@ impl Default for FitSettings {
             samples: 64,
             moments: "series".into(),
             terms: Moments::DEFAULT_TERMS,
+            covariance: "full".into(),
             precision: "f64".into(),
             checkpoint_every: CHECKPOINT_EVERY,
             optimiser: TrainOptions::default(),
@@ -145,12 +148,22 @@ impl FitSettings {
             "paper" => Moments::Paper,
             other => return misuse(format!("moments: `{other}` is not known; use series, exact or paper")),
         };
+        let covariance = match self.covariance.as_str() {
+            "full" => CovarianceForm::Full,
+            "structured" => CovarianceForm::Structured,
+            "diagonal" => CovarianceForm::Diagonal,
+            other => {
+                return misuse(format!(
+                    "covariance: `{other}` is not known; use full, structured or diagonal"
+                ));
+            }
+        };
         let precision = match self.precision.as_str() {
             "f64" => Precision::F64,
             "f32" => Precision::F32,
             other => return misuse(format!("precision: `{other}` is not known; use f64 or f32")),
         };
-        Ok(Options { method, moments, precision })
+        Ok(Options { method, moments, covariance, precision })
     }
 }
 

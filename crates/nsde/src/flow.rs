@@ -7,53 +7,93 @@
 //! `Σ' = (I + Δt J) Σ (I + Δt J)ᵀ + Δt² R + Δt Q` is positive semi-definite by construction, in
 //! floating point too. It is also cheaper: the first linear layer has `R = 0`.
 
+use crate::kernel::mat::padded;
 use crate::kernel::tile::{Left, Part, product};
-use crate::kernel::{Mat, Real};
+use crate::kernel::{Mat, Real, rows};
+
+/// How much of `R` is there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Shape {
+    /// `R = 0`: a linear function of `x`.
+    Zero,
+    /// Only variances; nobody reads the rest, or it is neglected (`structured`).
+    Diagonal,
+    Full,
+}
 
 /// Moments of one layer's output, relative to an input `x ~ N(·, Σ)`. Also the type of cotangents.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow<T> {
     pub mean: Vec<T>,
-    /// `R`, symmetric positive semi-definite.
+    /// `R`, symmetric positive semi-definite; without rows where it is never [`Shape::Full`].
     pub resid: Mat<T>,
+    /// Its diagonal, where that is all there is.
+    pub diag: Vec<T>,
     /// `J`, one row per unit, one column per entry of `x`.
     pub jac: Mat<T>,
-    /// `R` is zero: a linear function of `x`.
-    pub linear: bool,
+    pub shape: Shape,
 }
 
 impl<T: Real> Flow<T> {
-    pub fn zeros(units: usize, inputs: usize) -> Self {
+    /// `widest` is the most of `R` it will ever hold.
+    pub fn zeros(units: usize, inputs: usize, widest: Shape) -> Self {
+        let square = if widest == Shape::Full { units } else { 0 };
         Flow {
-            mean: vec![T::ZERO; crate::kernel::mat::padded::<T>(units)],
-            resid: Mat::zeros(units, units),
+            mean: vec![T::ZERO; padded::<T>(units)],
+            resid: Mat::zeros(square, square),
+            diag: vec![T::ZERO; padded::<T>(units)],
             jac: Mat::zeros(units, inputs),
-            linear: true,
+            shape: Shape::Zero,
         }
     }
 
-    pub fn fill_zero(&mut self) {
-        self.mean.fill(T::ZERO);
-        self.resid.fill_zero();
-        self.jac.fill_zero();
-        self.linear = true;
-    }
-
     pub fn units(&self) -> usize {
-        self.resid.rows
+        self.jac.rows
     }
 
-    pub fn copy_from(&mut self, other: &Flow<T>) {
-        self.mean.copy_from_slice(&other.mean);
-        self.jac.copy_from(&other.jac);
-        self.linear = other.linear;
-        self.resid.copy_from(&other.resid);
-    }
-
-    /// `R` unless it is zero.
+    /// `R` where it is full.
     pub fn resid(&self) -> Option<&Mat<T>> {
-        (!self.linear).then_some(&self.resid)
+        (self.shape == Shape::Full).then_some(&self.resid)
     }
+
+    /// `R_ii`.
+    #[inline]
+    pub fn rest(&self, i: usize) -> T {
+        match self.shape {
+            Shape::Zero => T::ZERO,
+            Shape::Diagonal => self.diag[i],
+            Shape::Full => self.resid.at(i, i),
+        }
+    }
+
+    /// The same, to be changed; `R` is not zero.
+    #[inline]
+    pub fn rest_mut(&mut self, i: usize) -> &mut T {
+        match self.shape {
+            Shape::Full => self.resid.at_mut(i, i),
+            Shape::Diagonal | Shape::Zero => &mut self.diag[i],
+        }
+    }
+
+    /// Makes a `Zero` residual one of this shape, with zeros in it.
+    pub fn widen(&mut self, shape: Shape) {
+        if self.shape == Shape::Zero {
+            match shape {
+                Shape::Full => self.resid.fill_zero(),
+                Shape::Diagonal | Shape::Zero => self.diag.fill(T::ZERO),
+            }
+            self.shape = shape;
+        }
+    }
+}
+
+/// The covariance of the input a Jacobian refers to.
+#[derive(Clone, Copy)]
+pub(crate) enum Base<'a, T> {
+    /// `J = E[∂h/∂x]`, `x ~ N(·, Σ)`. Adjoints need this form: it has them for singular `Σ` too.
+    Cov(&'a Mat<T>),
+    /// `J = E[∂h/∂z]`, `x = μ + √Σ z`, `z ~ N(0, I)`: no products with `Σ`, for predictions.
+    White,
 }
 
 /// `B = J Σ Jᵀ + R` and what its computation leaves behind for the adjoint.
@@ -61,10 +101,9 @@ impl<T: Real> Flow<T> {
 pub(crate) struct Covariance<T> {
     /// `B`.
     pub cov: Mat<T>,
-    /// `J Σ`.
-    pub cross: Mat<T>,
-    /// `Jᵀ`.
+    /// `Jᵀ` and `Σ Jᵀ`.
     jac_t: Mat<T>,
+    cross_t: Mat<T>,
     /// `∂ℓ/∂B · J`, scratch of the adjoint.
     bar_jac: Mat<T>,
 }
@@ -73,55 +112,93 @@ impl<T: Real> Covariance<T> {
     pub fn zeros(units: usize, inputs: usize) -> Self {
         Covariance {
             cov: Mat::zeros(units, units),
-            cross: Mat::zeros(units, inputs),
             jac_t: Mat::zeros(inputs, units),
+            cross_t: Mat::zeros(inputs, units),
             bar_jac: Mat::zeros(units, inputs),
         }
     }
 
-    /// Forms `B` of `h`.
-    pub fn push(&mut self, h: &Flow<T>, base: &Mat<T>) {
-        self.push_cross(h, base);
+    /// Forms `B` of `h`, or its lower triangle.
+    pub fn push(&mut self, h: &Flow<T>, base: Base<'_, T>, part: Part) {
         self.jac_t.transpose_from(&h.jac);
-        let keep = !h.linear;
-        if keep {
-            self.cov.copy_from(&h.resid);
-        }
-        product(&mut self.cov, keep, T::ONE, Left::Plain(&self.cross), &self.jac_t, Part::Symmetric);
+        let cross_t = match base {
+            Base::Cov(base) => {
+                product(&mut self.cross_t, false, T::ONE, Left::Transposed(base), &self.jac_t, Part::All);
+                &self.cross_t
+            }
+            Base::White => &self.jac_t,
+        };
+        let keep = match h.shape {
+            Shape::Zero => false,
+            Shape::Diagonal => {
+                self.cov.fill_zero();
+                (0..h.units()).for_each(|i| *self.cov.at_mut(i, i) = h.diag[i]);
+                true
+            }
+            Shape::Full => {
+                self.cov.copy_lower_from(&h.resid);
+                true
+            }
+        };
+        product(&mut self.cov, keep, T::ONE, Left::Transposed(cross_t), &self.jac_t, part);
     }
 
-    /// Forms `J Σ` only; [`variance`](Self::variance) then gives the diagonal of `B`.
-    pub fn push_cross(&mut self, h: &Flow<T>, base: &Mat<T>) {
-        product(&mut self.cross, false, T::ONE, Left::Plain(&h.jac), base, Part::All);
-    }
-
-    /// `B_ii`, never negative.
-    pub fn variance(&self, h: &Flow<T>, i: usize) -> T {
-        let linear: T = self.cross.row(i).iter().zip(h.jac.row(i)).map(|(a, b)| *a * *b).sum();
-        let v = if h.linear { linear } else { linear + h.resid.at(i, i) };
-        if v > T::ZERO { v } else { T::ZERO }
-    }
-
-    /// Adjoint of [`push`](Self::push): adds `cov_bar` to `∂ℓ/∂R`, `2 cov_bar J Σ` to `∂ℓ/∂J` and
-    /// `Jᵀ cov_bar J` to `∂ℓ/∂Σ`.
-    pub fn pull(&mut self, h: &Flow<T>, cov_bar: &Mat<T>, h_bar: &mut Flow<T>, base_bar: &mut Mat<T>) {
-        h_bar.resid.add_assign(cov_bar);
-        product(&mut h_bar.jac, true, T::of(2.0), Left::Plain(cov_bar), &self.cross, Part::All);
-        product(&mut self.bar_jac, false, T::ONE, Left::Plain(cov_bar), &h.jac, Part::All);
+    /// Adjoint of [`push`](Self::push) in `J` and `Σ`: adds `2 cov_bar J Σ` to `∂ℓ/∂J` and
+    /// `Jᵀ cov_bar J` to `∂ℓ/∂Σ`. That of `R` is `cov_bar` itself and left to the caller.
+    pub fn pull(
+        &mut self,
+        h: &Flow<T>,
+        base: &Mat<T>,
+        cov_bar: &Mat<T>,
+        h_bar: &mut Flow<T>,
+        base_bar: &mut Mat<T>,
+    ) {
+        product(&mut self.bar_jac, false, T::ONE, Left::Transposed(cov_bar), &h.jac, Part::All);
+        product(&mut h_bar.jac, true, T::of(2.0), Left::Plain(&self.bar_jac), base, Part::All);
         product(base_bar, true, T::ONE, Left::Transposed(&h.jac), &self.bar_jac, Part::Symmetric);
     }
+}
 
-    /// Adjoint of [`variance`](Self::variance), one unit at a time.
-    pub fn pull_variance(&self, h: &Flow<T>, i: usize, bar: T, h_bar: &mut Flow<T>, base_bar: &mut Mat<T>) {
-        *h_bar.resid.at_mut(i, i) += bar;
-        let jac = h.jac.row(i);
-        for (to, from) in h_bar.jac.row_mut(i).iter_mut().zip(self.cross.row(i)) {
-            *to += bar * (*from + *from);
+/// The diagonal of `B` alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Variance<T> {
+    /// `B_ii`, never negative.
+    pub var: Vec<T>,
+    /// `J Σ`.
+    cross: Mat<T>,
+    /// `diag(var_bar) J`, scratch of the adjoint.
+    bar_jac: Mat<T>,
+}
+
+impl<T: Real> Variance<T> {
+    pub fn zeros(units: usize, inputs: usize) -> Self {
+        Variance {
+            var: vec![T::ZERO; padded::<T>(units)],
+            cross: Mat::zeros(units, inputs),
+            bar_jac: Mat::zeros(units, inputs),
         }
-        for (a, x) in jac.iter().enumerate() {
-            for (to, y) in base_bar.row_mut(a).iter_mut().zip(jac) {
-                *to += bar * *x * *y;
+    }
+
+    /// Forms the variances of `h`.
+    pub fn push(&mut self, h: &Flow<T>, base: Base<'_, T>) {
+        match base {
+            Base::Cov(base) => {
+                product(&mut self.cross, false, T::ONE, Left::Plain(&h.jac), base, Part::All);
+                rows::dots(&mut self.var, &self.cross, &h.jac);
             }
+            Base::White => rows::dots(&mut self.var, &h.jac, &h.jac),
         }
+        for i in 0..h.units() {
+            let v = self.var[i] + h.rest(i);
+            self.var[i] = if v > T::ZERO { v } else { T::ZERO };
+        }
+    }
+
+    /// Adjoint of [`push`](Self::push) in `J` and `Σ`; that of `R_ii` is `var_bar` itself and left to
+    /// the caller.
+    pub fn pull(&mut self, h: &Flow<T>, var_bar: &[T], h_bar: &mut Flow<T>, base_bar: &mut Mat<T>) {
+        rows::scale(&mut self.bar_jac, &h.jac, var_bar);
+        rows::add_scaled(&mut h_bar.jac, &self.cross, var_bar, T::of(2.0));
+        product(base_bar, true, T::ONE, Left::Transposed(&h.jac), &self.bar_jac, Part::Symmetric);
     }
 }

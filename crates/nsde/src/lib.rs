@@ -64,5 +64,6 @@ pub use model::{Model, Scaling, Tensor};
 pub use network::{Network, NetworkMoments};
 pub use sde::{Diffusion, NeuralSde};
 pub use solver::{
-    Gradient, Method, Options, Precision, Predictor, Rollout, Solver, Stats, Trajectory, Unscented,
+    CovarianceForm, Gradient, Method, Options, Precision, Predictor, Rollout, Solver, Stats, Trajectory,
+    Unscented,
 };

@@ -1,7 +1,8 @@
 //! Networks: a list of layers (Secs. 3.2–3.4), pushed down (VMM) and pulled back.
 
 use crate::error::{Error, Result, dimension};
-use crate::flow::{Covariance, Flow};
+use crate::flow::{Base, Covariance, Flow, Shape, Variance};
+use crate::kernel::tile::Part;
 use crate::kernel::{Mat, Real};
 use crate::layer::activation::{self, ActivationTape};
 use crate::layer::residual::{Residual, ResidualTape};
@@ -160,16 +161,16 @@ impl Network {
         crate::gaussian::check(mean, cov, n, "input")?;
         moments.check()?;
         let chain = Chain::<f64>::new(self);
-        let mut tape = chain.tape(n, moments);
+        let mut tape = chain.tape(n, moments, Shape::Full, Shape::Full);
         let base = Mat::from_f64(n, n, cov);
         let start = tape.start();
-        start.fill_zero();
+        start.shape = Shape::Zero;
         start.mean[..n].copy_from_slice(mean);
         start.jac.set_identity();
-        chain.push(&base, &mut tape, moments, &mut Stats::default());
+        chain.push(Base::Cov(&base), &mut tape, moments, &mut Stats::default());
         let out = tape.end();
         let mut full = Covariance::zeros(self.output, n);
-        full.push(out, &base);
+        full.push(out, Base::Cov(&base), Part::Symmetric);
         let mut result = NetworkMoments {
             mean: out.mean[..self.output].to_vec(),
             cov: vec![0.0; self.output * self.output],
@@ -232,6 +233,8 @@ pub(crate) struct Chain<T> {
 /// The flows before each layer and after the last, their cotangents, and each layer's own tape.
 pub(crate) struct Tape<T> {
     flows: Vec<Flow<T>>,
+    /// How much of `R` each of them carries.
+    shapes: Vec<Shape>,
     bars: Vec<Flow<T>>,
     ops: Vec<OpTape<T>>,
 }
@@ -239,7 +242,7 @@ pub(crate) struct Tape<T> {
 enum OpTape<T> {
     None,
     Linear(crate::layer::linear::LinearTape<T>),
-    Dropout(Covariance<T>),
+    Dropout(Variance<T>),
     Activation(Box<ActivationTape<T>>),
     Residual(Box<ResidualTape<T>>),
 }
@@ -324,24 +327,30 @@ impl<T: Real> Chain<T> {
         }
     }
 
-    /// Room for one pass, with `inputs` columns in the Jacobian.
-    pub fn tape(&self, inputs: usize, moments: Moments) -> Tape<T> {
-        let flows: Vec<_> = self.widths.iter().map(|w| Flow::zeros(*w, inputs)).collect();
-        let ops = self
-            .ops
-            .iter()
-            .zip(&self.widths)
-            .map(|(op, width)| match op {
-                Op::Linear(l) => OpTape::Linear(l.tape(inputs)),
-                Op::Dropout { .. } => OpTape::Dropout(Covariance::zeros(*width, inputs)),
+    /// Room for one pass, with `inputs` columns in the Jacobian. Hidden flows carry as much of `R` as
+    /// `hidden` says; from the last layer that mixes units on it is as much as `end` says.
+    pub fn tape(&self, inputs: usize, moments: Moments, hidden: Shape, end: Shape) -> Tape<T> {
+        let mixes = |op: &Op<T>| matches!(op, Op::Linear(_) | Op::Residual(_));
+        let last = self.ops.iter().rposition(mixes).map_or(0, |l| l + 1);
+        let shapes: Vec<_> = (0..self.widths.len()).map(|l| if l < last { hidden } else { end }).collect();
+        let flows: Vec<_> =
+            self.widths.iter().zip(&shapes).map(|(w, shape)| Flow::zeros(*w, inputs, *shape)).collect();
+        let ops = (self.ops.iter().zip(&self.widths).zip(&shapes[1..]))
+            .map(|((op, width), shape)| match op {
+                Op::Linear(l) => OpTape::Linear(l.tape(inputs, *shape)),
+                Op::Dropout { .. } => OpTape::Dropout(Variance::zeros(*width, inputs)),
                 Op::Identity => OpTape::None,
-                Op::Activation { u, .. } => {
-                    OpTape::Activation(Box::new(ActivationTape::new(*width, inputs, moments, u.as_ref())))
-                }
-                Op::Residual(r) => OpTape::Residual(Box::new(r.tape(inputs, moments))),
+                Op::Activation { u, .. } => OpTape::Activation(Box::new(ActivationTape::new(
+                    *width,
+                    inputs,
+                    moments,
+                    u.as_ref(),
+                    *shape,
+                ))),
+                Op::Residual(r) => OpTape::Residual(Box::new(r.tape(inputs, moments, *shape))),
             })
             .collect();
-        Tape { bars: flows.clone(), flows, ops }
+        Tape { bars: flows.clone(), flows, shapes, ops }
     }
 
     pub fn grad(&self) -> ChainGrad<T> {
@@ -357,42 +366,47 @@ impl<T: Real> Chain<T> {
         ChainGrad { ops }
     }
 
-    /// Pushes the flow at the tape's start down to its end, for `x ~ N(·, base)`.
-    pub fn push(&self, base: &Mat<T>, tape: &mut Tape<T>, moments: Moments, stats: &mut Stats) {
+    /// Pushes the flow at the tape's start down to its end.
+    pub fn push(&self, base: Base<'_, T>, tape: &mut Tape<T>, moments: Moments, stats: &mut Stats) {
         for (l, op) in self.ops.iter().enumerate() {
             let (before, after) = tape.flows.split_at_mut(l + 1);
-            let (h, out) = (&before[l], &mut after[0]);
+            let (h, out) = (&mut before[l], &mut after[0]);
             match (op, &mut tape.ops[l]) {
                 (Op::Linear(op), OpTape::Linear(t)) => op.push(h, out, t),
-                (Op::Dropout { keep }, OpTape::Dropout(t)) => dropout::push(*keep, h, base, out, t),
+                (Op::Dropout { keep }, OpTape::Dropout(t)) => {
+                    std::mem::swap(h, out);
+                    dropout::push(*keep, out, base, tape.shapes[l + 1], t);
+                }
                 (Op::Activation { u, exponential }, OpTape::Activation(t)) => {
                     activation::push(u.as_ref(), *exponential, moments, h, base, out, t, stats);
                 }
                 (Op::Residual(op), OpTape::Residual(t)) => op.push(h, base, out, t, moments, stats),
-                _ => out.copy_from(h),
+                _ => std::mem::swap(h, out),
             }
         }
     }
 
-    /// Adjoint of [`push`](Self::push): the cotangent at the tape's end goes back to its start;
-    /// adds to `base_bar` and `grad`.
-    pub fn pull(&self, tape: &mut Tape<T>, base_bar: &mut Mat<T>, grad: &mut ChainGrad<T>) {
+    /// Adjoint of [`push`](Self::push) with [`Base::Cov`]: the cotangent at the tape's end goes back to
+    /// its start; adds to `base_bar` and `grad`.
+    pub fn pull(&self, base: &Mat<T>, tape: &mut Tape<T>, base_bar: &mut Mat<T>, grad: &mut ChainGrad<T>) {
         for (l, op) in self.ops.iter().enumerate().rev() {
             let (before, after) = tape.bars.split_at_mut(l + 1);
-            let (h_bar, out_bar) = (&mut before[l], &after[0]);
+            let (h_bar, out_bar) = (&mut before[l], &mut after[0]);
             let h = &tape.flows[l];
             match (op, &mut tape.ops[l], &mut grad.ops[l]) {
                 (Op::Linear(op), OpTape::Linear(t), OpGrad::Linear(g)) => op.pull(h, out_bar, h_bar, t, g),
                 (Op::Dropout { keep }, OpTape::Dropout(t), _) => {
-                    dropout::pull(*keep, h, out_bar, h_bar, base_bar, t);
+                    std::mem::swap(h_bar, out_bar);
+                    // The flow itself was swapped too.
+                    dropout::pull(*keep, &tape.flows[l + 1], h_bar, base_bar, t);
                 }
                 (Op::Activation { u, .. }, OpTape::Activation(t), _) => {
-                    activation::pull(u.as_ref(), h, out_bar, h_bar, base_bar, t);
+                    activation::pull(u.as_ref(), h, base, out_bar, h_bar, base_bar, t);
                 }
                 (Op::Residual(op), OpTape::Residual(t), OpGrad::Residual(g)) => {
-                    op.pull(h, out_bar, h_bar, base_bar, t, g);
+                    op.pull(h, base, out_bar, h_bar, base_bar, t, g);
                 }
-                _ => h_bar.copy_from(out_bar),
+                _ => std::mem::swap(h_bar, out_bar),
             }
         }
     }

@@ -4,8 +4,8 @@ mod common;
 
 use common::{MODES, activations, gaussian, linear, network, sdes};
 use nsde::{
-    Diffusion, Gaussian, Layer, Method, Moments, Network, NeuralSde, Options, Precision, Result, Rollout,
-    Solver, Trajectory, Unscented, nll, nll_pull,
+    CovarianceForm, Diffusion, Gaussian, Layer, Method, Moments, Network, NeuralSde, Options, Precision,
+    Result, Rollout, Solver, Trajectory, Unscented, nll, nll_pull,
 };
 use nsde_check::{assert_close, directional, random_spd, random_vec, seeded};
 
@@ -234,6 +234,35 @@ fn every_kernel_for_every_diffusion() {
                 check(&name, &sde, Options { method, ..Options::default() }, 0.4, 1e-6);
             }
         }
+    }
+}
+
+/// The forms that neglect part of the covariance, for every diffusion and through residual blocks.
+#[test]
+fn structured_and_diagonal_covariances() {
+    for covariance in [CovarianceForm::Structured, CovarianceForm::Diagonal] {
+        let options = Options { covariance, ..Options::default() };
+        for u in [Layer::Relu, Layer::Tanh] {
+            for sde in sdes(3, 2, &u, &mut seeded(29)) {
+                let name = format!("{} {:?} {covariance:?}", u.kind(), sde.diffusion().kind());
+                check(&name, &sde, options, 0.4, 1e-6);
+            }
+        }
+        let rng = &mut seeded(31);
+        let inner =
+            Network::new(4, vec![linear(4, 5, 1.0, rng), Layer::Relu, linear(5, 4, 1.0, rng)]).unwrap();
+        let layers = vec![
+            linear(2, 4, 1.0, rng),
+            Layer::Residual(inner.clone()),
+            Layer::Dropout { keep: 0.7 },
+            Layer::Residual(inner),
+            Layer::Silu,
+            linear(4, 2, 1.0, rng),
+            Layer::Tanh,
+        ];
+        let drift = Network::new(2, layers).unwrap();
+        let sde = NeuralSde::new(2, 0, drift, Diffusion::ConstantDiagonal(vec![0.3, 0.2])).unwrap();
+        check(&format!("residual {covariance:?}"), &sde, options, 0.5, 1e-6);
     }
 }
 

@@ -3,7 +3,9 @@
 mod common;
 
 use common::activations;
-use nsde::{Diffusion, Gaussian, Layer, Linear, Moments, Network, NeuralSde, Options, Rollout, Solver};
+use nsde::{
+    CovarianceForm, Diffusion, Gaussian, Layer, Linear, Moments, Network, NeuralSde, Options, Rollout, Solver,
+};
 use nsde_check::{psd_ratio, random_vec, sampling::uniform, seeded};
 use rand::Rng;
 
@@ -77,6 +79,11 @@ const SUBNORMAL: f64 = f64::MIN_POSITIVE / f64::EPSILON;
 
 /// Runs `count` random single steps; returns the worst ratio of smallest to largest eigenvalue.
 fn torture(count: usize, moments: Moments, seed: u64) -> f64 {
+    torture_with(count, Options { moments, ..Options::default() }, seed)
+}
+
+fn torture_with(count: usize, options: Options, seed: u64) -> f64 {
+    let moments = options.moments;
     let rng = &mut seeded(seed);
     let mut worst = 0.0_f64;
     for case in 0..count {
@@ -91,7 +98,7 @@ fn torture(count: usize, moments: Moments, seed: u64) -> f64 {
         let mean = random_vec(d, rng).iter().map(|x| far * x).collect();
         let start = Gaussian { mean, cov: covariance(d, rng) };
         let dt = 10f64.powf(uniform(-3.0, 0.0, rng));
-        let solver = Solver::new(&sde, Options { moments, ..Options::default() }).unwrap();
+        let solver = Solver::new(&sde, options).unwrap();
         match solver.solve(&[Rollout { start: &start, dts: &[dt], inputs: &[] }]) {
             Ok(t) => {
                 let cov = t[0].cov(0);
@@ -132,6 +139,13 @@ fn series_steps_stay_positive_semidefinite_with_another_seed() {
 #[test]
 fn exact_steps_stay_positive_semidefinite() {
     println!("exact: worst ratio {:e}", torture(steps(4_000), Moments::Exact, 2));
+}
+
+#[test]
+fn structured_and_diagonal_steps_stay_positive_semidefinite() {
+    for covariance in [CovarianceForm::Structured, CovarianceForm::Diagonal] {
+        torture_with(10_000, Options { covariance, ..Options::default() }, 5);
+    }
 }
 
 #[test]

@@ -67,6 +67,9 @@ pub struct Fit {
     /// Moments of activations: series, exact or paper
     #[arg(long)]
     pub moments: Option<String>,
+    /// Covariance of hidden units: full, structured or diagonal
+    #[arg(long)]
+    pub covariance: Option<String>,
     /// Scalar type of the kernels: f64 or f32
     #[arg(long)]
     pub precision: Option<String>,
@@ -155,6 +158,7 @@ impl Fit {
         set(&mut s.train.method, &self.method);
         set(&mut s.train.samples, &self.samples);
         set(&mut s.train.moments, &self.moments);
+        set(&mut s.train.covariance, &self.covariance);
         set(&mut s.train.precision, &self.precision);
         set_list(&mut s.model.networks.hidden, &self.hidden);
         set(&mut s.model.networks.activation, &self.activation);

@@ -10,6 +10,12 @@ pub(crate) fn padded<T: Real>(cols: usize) -> usize {
     cols.next_multiple_of(ROW_BYTES / size_of::<T>())
 }
 
+/// Number of scalars from one row to the next: rows a power of two apart would share few cache sets.
+fn spaced<T: Real>(cols: usize) -> usize {
+    let n = padded::<T>(cols);
+    if (n * size_of::<T>()).is_multiple_of(512) { n + ROW_BYTES / size_of::<T>() } else { n }
+}
+
 /// Row-major, `stride ≥ cols`; the entries between `cols` and `stride` are zero at all times,
 /// so that kernels may run over whole vectors.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +28,7 @@ pub(crate) struct Mat<T> {
 
 impl<T: Real> Mat<T> {
     pub fn zeros(rows: usize, cols: usize) -> Self {
-        let stride = padded::<T>(cols);
+        let stride = spaced::<T>(cols);
         Mat { rows, cols, stride, data: vec![T::ZERO; rows * stride] }
     }
 
@@ -100,6 +106,15 @@ impl<T: Real> Mat<T> {
         self.data.copy_from_slice(&other.data);
     }
 
+    /// Takes over the lower triangle, and what shares a cache line with it.
+    pub fn copy_lower_from(&mut self, other: &Mat<T>) {
+        debug_assert_eq!((self.rows, self.cols), (other.rows, other.cols));
+        for i in 0..self.rows {
+            let row = i * self.stride..i * self.stride + padded::<T>(i + 1);
+            self.data[row.clone()].copy_from_slice(&other.data[row]);
+        }
+    }
+
     pub fn add_assign(&mut self, other: &Mat<T>) {
         debug_assert_eq!((self.rows, self.cols), (other.rows, other.cols));
         for (a, b) in self.data.iter_mut().zip(&other.data) {
@@ -109,10 +124,6 @@ impl<T: Real> Mat<T> {
 
     pub fn transpose_from(&mut self, other: &Mat<T>) {
         debug_assert_eq!((self.rows, self.cols), (other.cols, other.rows));
-        for i in 0..other.rows {
-            for (j, x) in other.row(i).iter().enumerate() {
-                self.data[j * self.stride + i] = *x;
-            }
-        }
+        super::transpose::transpose(self, other);
     }
 }

@@ -40,14 +40,18 @@ pub trait Real:
     fn as_simd<S: Simd>(x: &[Self]) -> &[Self::Vector<S>];
     fn as_simd_mut<S: Simd>(x: &mut [Self]) -> &mut [Self::Vector<S>];
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
+    fn vadd<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     fn vmul<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// `a·b + c`, fused where the machine fuses.
     fn vfma<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     fn vsum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+    /// The transpose of a block.
+    #[cfg(target_arch = "x86_64")]
+    fn flip(simd: pulp::x86::V3, block: &super::transpose::Block<Self>) -> super::transpose::Block<Self>;
 }
 
 macro_rules! real {
-    ($t:ty, $v:ident, $as:ident, $as_mut:ident, $splat:ident, $mul:ident, $fma:ident, $sum:ident) => {
+    ($t:ty, $v:ident, $as:ident, $as_mut:ident, $splat:ident, $add:ident, $mul:ident, $fma:ident, $sum:ident, $flip:ident) => {
         impl Real for $t {
             type Vector<S: Simd> = S::$v;
             const ZERO: Self = 0.0;
@@ -74,6 +78,10 @@ macro_rules! real {
                 simd.$splat(x)
             }
             #[inline(always)]
+            fn vadd<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
+                simd.$add(a, b)
+            }
+            #[inline(always)]
             fn vmul<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
                 simd.$mul(a, b)
             }
@@ -85,9 +93,39 @@ macro_rules! real {
             fn vsum<S: Simd>(simd: S, a: S::$v) -> Self {
                 simd.$sum(a)
             }
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            fn flip(
+                simd: pulp::x86::V3,
+                block: &super::transpose::Block<Self>,
+            ) -> super::transpose::Block<Self> {
+                super::transpose::wide::$flip(simd, block)
+            }
         }
     };
 }
 
-real!(f32, f32s, as_simd_f32s, as_mut_simd_f32s, splat_f32s, mul_f32s, mul_add_e_f32s, reduce_sum_f32s);
-real!(f64, f64s, as_simd_f64s, as_mut_simd_f64s, splat_f64s, mul_f64s, mul_add_e_f64s, reduce_sum_f64s);
+real!(
+    f32,
+    f32s,
+    as_simd_f32s,
+    as_mut_simd_f32s,
+    splat_f32s,
+    add_f32s,
+    mul_f32s,
+    mul_add_e_f32s,
+    reduce_sum_f32s,
+    flip_f32
+);
+real!(
+    f64,
+    f64s,
+    as_simd_f64s,
+    as_mut_simd_f64s,
+    splat_f64s,
+    add_f64s,
+    mul_f64s,
+    mul_add_e_f64s,
+    reduce_sum_f64s,
+    flip_f64
+);

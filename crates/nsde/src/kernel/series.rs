@@ -5,16 +5,34 @@
 //! ```
 //!
 //! No transcendental function per entry: a polynomial in `ρ_ij`. Every term is a Schur product of
-//! positive semi-definite matrices, so any number of terms is safe.
+//! positive semi-definite matrices, so any number of terms is safe. Only one triangle is computed.
 
 use super::{Mat, Real};
-use crate::kernel::tile::mirror;
 use pulp::{Simd, WithSimd};
 
-/// `out_ij = d_i d_j R_ij + S_ij` off the diagonal; the diagonal of `out` is left to the caller.
+/// Orders handled in registers at a time.
+const BLOCK: usize = 8;
+
+/// Calls `$f::<T, S, B>` with the number of orders in a block as a constant, so that it is unrolled.
+macro_rules! by_block {
+    ($block:expr, $f:ident::<$t:ty, $s:ty>($($arg:expr),* $(,)?)) => {
+        match $block {
+            1 => $f::<$t, $s, 1>($($arg),*),
+            2 => $f::<$t, $s, 2>($($arg),*),
+            3 => $f::<$t, $s, 3>($($arg),*),
+            4 => $f::<$t, $s, 4>($($arg),*),
+            5 => $f::<$t, $s, 5>($($arg),*),
+            6 => $f::<$t, $s, 6>($($arg),*),
+            7 => $f::<$t, $s, 7>($($arg),*),
+            _ => $f::<$t, $s, 8>($($arg),*),
+        }
+    };
+}
+
+/// `out_ij = d_i d_j R_ij + S_ij` below the diagonal, which is left to the caller.
 ///
 /// `coef` holds `e_2, e_3, …` in its rows; the first `orders` of them are used. Cost about
-/// `orders · n²` fused multiply-adds.
+/// `orders · n²/2` fused multiply-adds.
 pub(crate) fn push<T: Real>(
     out: &mut Mat<T>,
     cov: &Mat<T>,
@@ -55,15 +73,18 @@ impl<T: Real> WithSimd for Push<'_, T> {
             let from = &T::as_simd::<S>(&cov.data[row.clone()])[..vectors];
             let to = &mut T::as_simd_mut::<S>(&mut out.data[row.clone()])[..vectors];
             let inv_i = T::splat(simd, inv_sd[i]);
-            for v in 0..vectors {
-                let rho = T::vmul(simd, T::vmul(simd, from[v], inv_i), inv[v]);
-                let mut sum = T::splat(simd, T::ZERO);
-                for k in (0..orders).rev() {
-                    let e = T::splat(simd, coef.data[k * coef.stride + i]);
-                    let term = T::vmul(simd, e, table[k * across + v]);
-                    sum = T::vfma(simd, sum, rho, term);
-                }
-                to[v] = T::vmul(simd, sum, T::vmul(simd, rho, rho));
+            let mut top = orders;
+            if top == 0 {
+                to.fill(T::splat(simd, T::ZERO));
+            }
+            while top > 0 {
+                let first = (top - 1) / BLOCK * BLOCK;
+                let lead = |k: usize| T::splat(simd, coef.data[k * coef.stride + i]);
+                by_block!(
+                    top - first,
+                    horner::<T, S>(simd, to, from, inv_i, inv, lead, table, across, first, top == orders)
+                );
+                top = first;
             }
             if let Some(resid) = resid {
                 let from = &T::as_simd::<S>(&resid.data[row])[..vectors];
@@ -74,19 +95,45 @@ impl<T: Real> WithSimd for Push<'_, T> {
                 }
             }
         }
-        mirror(out);
     }
 }
 
-/// Orders handled in registers at a time by [`pull`].
-const BLOCK: usize = 8;
+/// `B` orders of a row, from `first` on, by Horner's rule on top of what `to` holds of the higher ones.
+#[inline(always)]
+fn horner<T: Real, S: Simd, const B: usize>(
+    simd: S,
+    to: &mut [T::Vector<S>],
+    cov: &[T::Vector<S>],
+    inv_i: T::Vector<S>,
+    inv: &[T::Vector<S>],
+    lead: impl Fn(usize) -> T::Vector<S>,
+    table: &[T::Vector<S>],
+    across: usize,
+    first: usize,
+    highest: bool,
+) {
+    let lead: [T::Vector<S>; B] = std::array::from_fn(|b| lead(first + b));
+    let count = to.len();
+    let (cov, inv) = (&cov[..count], &inv[..count]);
+    let rows: [&[T::Vector<S>]; B] = std::array::from_fn(|b| &table[(first + b) * across..][..count]);
+    for v in 0..count {
+        let rho = T::vmul(simd, T::vmul(simd, cov[v], inv_i), inv[v]);
+        let mut sum = if highest { T::splat(simd, T::ZERO) } else { to[v] };
+        for b in (0..B).rev() {
+            sum = T::vfma(simd, sum, rho, T::vmul(simd, lead[b], rows[b][v]));
+        }
+        to[v] = if first == 0 { T::vmul(simd, sum, T::vmul(simd, rho, rho)) } else { sum };
+    }
+}
 
 /// Adjoint of [`push`] in the covariance and the coefficients.
 ///
 /// ```text
-/// cov_bar_ij  = out_bar_ij / (σ_i σ_j) · Σ_n n ρⁿ⁻¹ e_n(i) e_n(j)      i ≠ j, diagonal zero
+/// cov_bar_ij  = out_bar_ij / (σ_i σ_j) · Σ_n n ρⁿ⁻¹ e_n(i) e_n(j)      i > j, diagonal zero
 /// sums[n, i]  = 2 Σ_{j≠i} out_bar_ij ρ_ijⁿ e_n(j)                      the cotangent of e_n(i)
 /// ```
+///
+/// `out_bar` is symmetric. `scratch` has two rows as long as those of `cov`.
 pub(crate) fn pull<T: Real>(
     cov_bar: &mut Mat<T>,
     sums: &mut Mat<T>,
@@ -97,6 +144,7 @@ pub(crate) fn pull<T: Real>(
     orders: usize,
     scratch: &mut Mat<T>,
 ) {
+    sums.fill_zero();
     pulp::Arch::new().dispatch(Pull { cov_bar, sums, out_bar, cov, inv_sd, coef, orders, scratch });
 }
 
@@ -119,62 +167,133 @@ impl<T: Real> WithSimd for Pull<'_, T> {
         let Pull { cov_bar, sums, out_bar, cov, inv_sd, coef, orders, scratch } = self;
         let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
         let (n, stride) = (cov.rows, cov.stride);
-        let vectors = n.div_ceil(lanes);
         let across = coef.stride / lanes;
         let table = T::as_simd::<S>(&coef.data);
         let inv = T::as_simd::<S>(inv_sd);
         let zero = T::splat(simd, T::ZERO);
-        let (weight, rest) = scratch.data.split_at_mut(stride);
-        let (rho, rest) = rest.split_at_mut(stride);
-        let (power, _) = rest.split_at_mut(stride);
+        let (rho, weight) = scratch.data.split_at_mut(scratch.stride);
         for i in 0..n {
+            let vectors = (i + 1).div_ceil(lanes);
             let row = i * stride..(i + 1) * stride;
-            weight.copy_from_slice(&out_bar.data[row.clone()]);
-            weight[i] = T::ZERO;
-            let weight = T::as_simd::<S>(weight);
-            let rho = T::as_simd_mut::<S>(rho);
-            let power = T::as_simd_mut::<S>(power);
-            let from = T::as_simd::<S>(&cov.data[row.clone()]);
-            let to = T::as_simd_mut::<S>(&mut cov_bar.data[row]);
+            weight[..i].copy_from_slice(&out_bar.data[row.start..row.start + i]);
+            weight[i..vectors * lanes].fill(T::ZERO);
+            let rho = &mut T::as_simd_mut::<S>(rho)[..vectors];
+            let power = &mut T::as_simd_mut::<S>(weight)[..vectors];
+            let from = &T::as_simd::<S>(&cov.data[row.clone()])[..vectors];
+            let to = &mut T::as_simd_mut::<S>(&mut cov_bar.data[row])[..vectors];
             let inv_i = T::splat(simd, inv_sd[i]);
             for v in 0..vectors {
                 rho[v] = T::vmul(simd, T::vmul(simd, from[v], inv_i), inv[v]);
-                power[v] = rho[v];
+                // weight · ρⁿ⁻¹, for n = 2 first.
+                power[v] = T::vmul(simd, power[v], rho[v]);
                 to[v] = zero;
             }
-            let mut k0 = 0;
-            while k0 < orders {
-                let block = (orders - k0).min(BLOCK);
-                // The coefficients of row i, times n, for the derivative of the polynomial.
-                let mut lead = [zero; BLOCK];
-                for b in 0..block {
-                    let order = T::of((k0 + b + 2) as f64);
-                    lead[b] = T::splat(simd, order * coef.data[(k0 + b) * coef.stride + i]);
-                }
-                let mut total = [zero; BLOCK];
-                for v in 0..vectors {
-                    let (r, w) = (rho[v], weight[v]);
-                    let mut p = power[v];
-                    let mut sum = to[v];
-                    for b in 0..block {
-                        let pe = T::vmul(simd, p, table[(k0 + b) * across + v]);
-                        sum = T::vfma(simd, lead[b], pe, sum);
-                        total[b] = T::vfma(simd, w, T::vmul(simd, pe, r), total[b]);
-                        p = T::vmul(simd, p, r);
-                    }
-                    power[v] = p;
-                    to[v] = sum;
-                }
-                for b in 0..block {
-                    let t = T::vsum(simd, total[b]);
-                    sums.data[(k0 + b) * sums.stride + i] = t + t;
-                }
-                k0 += block;
+            for first in (0..orders).step_by(BLOCK) {
+                let lead = |k: usize| coef.data[k * coef.stride + i];
+                let block = (orders - first).min(BLOCK);
+                by_block!(
+                    block,
+                    gather::<T, S>(simd, to, power, rho, lead, table, across, &mut *sums, first, i)
+                );
             }
             for v in 0..vectors {
-                let scale = T::vmul(simd, T::vmul(simd, weight[v], inv_i), inv[v]);
-                to[v] = T::vmul(simd, to[v], scale);
+                to[v] = T::vmul(simd, to[v], T::vmul(simd, inv_i, inv[v]));
             }
+        }
+    }
+}
+
+/// `B` orders of a row of the adjoint, from `first` on.
+#[inline(always)]
+fn gather<T: Real, S: Simd, const B: usize>(
+    simd: S,
+    to: &mut [T::Vector<S>],
+    power: &mut [T::Vector<S>],
+    rho: &[T::Vector<S>],
+    lead: impl Fn(usize) -> T,
+    table: &[T::Vector<S>],
+    across: usize,
+    sums: &mut Mat<T>,
+    first: usize,
+    i: usize,
+) {
+    // n e_n(i) for the derivative of the polynomial, 2 e_n(i) for the cotangents of e_n(j).
+    let slopes: [T::Vector<S>; B] =
+        std::array::from_fn(|b| T::splat(simd, T::of((first + b + 2) as f64) * lead(first + b)));
+    let twice: [T::Vector<S>; B] = std::array::from_fn(|b| T::splat(simd, T::of(2.0) * lead(first + b)));
+    let count = to.len();
+    let (power, rho) = (&mut power[..count], &rho[..count]);
+    let rows: [&[T::Vector<S>]; B] = std::array::from_fn(|b| &table[(first + b) * across..][..count]);
+    let mut total = [T::splat(simd, T::ZERO); B];
+    let stride = sums.stride;
+    let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+    let mut others = T::as_simd_mut::<S>(&mut sums.data[first * stride..]).chunks_exact_mut(stride / lanes);
+    let others: [&mut [T::Vector<S>]; B] =
+        std::array::from_fn(|_| others.next().map_or(&mut [][..], |row| &mut row[..count]));
+    for v in 0..count {
+        let r = rho[v];
+        let (mut p, mut slope) = (power[v], to[v]);
+        for b in 0..B {
+            let pe = T::vmul(simd, p, rows[b][v]);
+            slope = T::vfma(simd, slopes[b], pe, slope);
+            total[b] = T::vfma(simd, pe, r, total[b]);
+            p = T::vmul(simd, p, r);
+            others[b][v] = T::vfma(simd, p, twice[b], others[b][v]);
+        }
+        (power[v], to[v]) = (p, slope);
+    }
+    for b in 0..B {
+        let t = T::vsum(simd, total[b]);
+        sums.data[(first + b) * stride + i] += t + t;
+    }
+}
+
+/// Adjoint of the linear part `d_i d_j R_ij`: sets `resid_bar = d_i d_j out_bar_ij + cov_bar_ij` and
+/// `dots_i = Σ_j out_bar_ij d_j R_ij`.
+pub(crate) fn pull_linear<T: Real>(
+    resid_bar: &mut Mat<T>,
+    dots: &mut [T],
+    out_bar: &Mat<T>,
+    slope: &[T],
+    resid: &Mat<T>,
+    cov_bar: &Mat<T>,
+) {
+    pulp::Arch::new().dispatch(PullLinear { resid_bar, dots, out_bar, slope, resid, cov_bar });
+}
+
+struct PullLinear<'a, T> {
+    resid_bar: &'a mut Mat<T>,
+    dots: &'a mut [T],
+    out_bar: &'a Mat<T>,
+    slope: &'a [T],
+    resid: &'a Mat<T>,
+    cov_bar: &'a Mat<T>,
+}
+
+impl<T: Real> WithSimd for PullLinear<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let PullLinear { resid_bar, dots, out_bar, slope, resid, cov_bar } = self;
+        let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+        let (n, stride) = (resid.rows, resid.stride);
+        let vectors = n.div_ceil(lanes);
+        let slopes = &T::as_simd::<S>(slope)[..vectors];
+        for i in 0..n {
+            let row = i * stride..(i + 1) * stride;
+            let bar = &T::as_simd::<S>(&out_bar.data[row.clone()])[..vectors];
+            let resid = &T::as_simd::<S>(&resid.data[row.clone()])[..vectors];
+            let cov = &T::as_simd::<S>(&cov_bar.data[row.clone()])[..vectors];
+            let to = &mut T::as_simd_mut::<S>(&mut resid_bar.data[row])[..vectors];
+            let slope_i = T::splat(simd, slope[i]);
+            let mut sum = T::splat(simd, T::ZERO);
+            for v in 0..vectors {
+                let t = T::vmul(simd, bar[v], slopes[v]);
+                sum = T::vfma(simd, t, resid[v], sum);
+                to[v] = T::vfma(simd, slope_i, t, cov[v]);
+            }
+            dots[i] = T::vsum(simd, sum);
         }
     }
 }

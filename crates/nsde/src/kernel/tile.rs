@@ -1,9 +1,16 @@
 //! Small dense products by a register tile of six rows and two vectors.
+//!
+//! Where the right factor outgrows the first-level cache, two of its vector columns at a time are copied
+//! into a panel that stays there while all rows of the left factor pass by. Large products are split by
+//! rows over the cores. Neither changes the order in which an entry is summed.
 
+use super::transpose::mirror;
 use super::{Mat, Real};
 use pulp::{Simd, WithSimd};
+use std::ops::Range;
 
-/// The left factor of a product: a matrix, or its transpose without moving it.
+/// The left factor of a product: a matrix, or its transpose without moving it. The transpose is the
+/// faster one (a tile finds its rows side by side) and also serves for symmetric matrices.
 #[derive(Clone, Copy)]
 pub(crate) enum Left<'a, T> {
     Plain(&'a Mat<T>),
@@ -30,6 +37,8 @@ impl<T: Real> Left<'_, T> {
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Part {
     All,
+    /// The lower triangle and what shares a vector with it; the rest of `out` keeps what it had.
+    Lower,
     /// The result is symmetric: compute its lower triangle and mirror it, so that it is
     /// symmetric to the last bit. This is the one place where covariances are symmetrised.
     Symmetric,
@@ -37,7 +46,7 @@ pub(crate) enum Part {
 
 /// `out = keep·out + scale·left·right`.
 ///
-/// Cost `2·rows·inner·cols` flop, about half of it for [`Part::Symmetric`].
+/// Cost `2·rows·inner·cols` flop, about half of it for a triangle.
 pub(crate) fn product<T: Real>(
     out: &mut Mat<T>,
     keep: bool,
@@ -52,11 +61,19 @@ pub(crate) fn product<T: Real>(
     if out.rows == 0 {
         return;
     }
-    pulp::Arch::new().dispatch(Product { out, keep, scale, left, right, part });
+    let (rows, stride) = (0..out.rows, out.stride);
+    Product { out: &mut out.data, rows, stride, keep, scale, left, right, part }.split();
+    if part == Part::Symmetric {
+        mirror(out);
+    }
 }
 
+/// Some rows of a product.
 struct Product<'a, T> {
-    out: &'a mut Mat<T>,
+    /// The storage of these rows.
+    out: &'a mut [T],
+    rows: Range<usize>,
+    stride: usize,
     keep: bool,
     scale: T,
     left: Left<'a, T>,
@@ -64,39 +81,123 @@ struct Product<'a, T> {
     part: Part,
 }
 
+/// From this many multiplications on, a product is worth two cores.
+const WORTH_SPLITTING: usize = 1 << 19;
+
+impl<T: Real> Product<'_, T> {
+    /// Computes the rows, on more than one core if there is enough to do.
+    fn split(self) {
+        let count = self.rows.len();
+        let work = count * self.right.rows * self.right.cols;
+        if count < 2 * TILE_ROWS || work < WORTH_SPLITTING || rayon::current_num_threads() == 1 {
+            return pulp::Arch::new().dispatch(self);
+        }
+        let Product { out, rows, stride, keep, scale, left, right, part } = self;
+        // Half of a triangle's work lies in its last rows.
+        let half = match part {
+            Part::All => count / 2,
+            Part::Lower | Part::Symmetric => {
+                let (a, b) = (rows.start as f64, rows.end as f64);
+                ((0.5 * (a * a + b * b)).sqrt() - a) as usize
+            }
+        };
+        let half = (half / TILE_ROWS * TILE_ROWS).max(TILE_ROWS);
+        let (above, below) = out.split_at_mut(half * stride);
+        let (top, bottom) = (rows.start..rows.start + half, rows.start + half..rows.end);
+        rayon::join(
+            || Product { out: above, rows: top, stride, keep, scale, left, right, part }.split(),
+            || Product { out: below, rows: bottom, stride, keep, scale, left, right, part }.split(),
+        );
+    }
+}
+
 /// Rows of a tile: 6 × 2 accumulators, two right vectors and one broadcast fill 15 of 16 registers.
 const TILE_ROWS: usize = 6;
+
+/// Rows of a panel: with two vectors of 32 bytes each, half of a first-level cache.
+const PANEL_ROWS: usize = 256;
+
+/// Right factors of up to this many bytes stay in the first-level cache by themselves.
+const CACHED: usize = 24 * 1024;
+
+/// Below this many rows of the left factor a panel does not pay.
+const WORTH_PACKING: usize = 24;
 
 impl<T: Real> WithSimd for Product<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Product { out, keep, scale, left, right, part } = self;
         let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
-        let (rows, cols, stride) = (out.rows, out.cols, out.stride / lanes);
-        let vectors = cols.div_ceil(lanes);
+        let vectors = self.right.cols.div_ceil(lanes);
+        let inner = self.right.rows;
+        let across = self.right.stride / lanes;
+        let from = T::as_simd::<S>(&self.right.data);
+        let to = T::as_simd_mut::<S>(self.out);
+        let Product { rows, stride, keep, scale, left, part, .. } = self;
+        let bands = Bands { rows, lanes, stride: stride / lanes, scale, left, part };
+        if size_of_val(from) <= CACHED || bands.rows.len() < WORTH_PACKING {
+            for v in (0..vectors).step_by(2) {
+                bands.run(simd, to, v, (vectors - v).min(2), keep, 0..inner, (from, across, v));
+            }
+            return;
+        }
+        let mut panel = [T::splat(simd, T::ZERO); 2 * PANEL_ROWS];
+        for v in (0..vectors).step_by(2) {
+            let width = (vectors - v).min(2);
+            for first in (0..inner).step_by(PANEL_ROWS) {
+                let sum = first..inner.min(first + PANEL_ROWS);
+                let source = from[sum.start * across..sum.end * across].chunks_exact(across);
+                for (to, row) in panel.chunks_exact_mut(2).zip(source) {
+                    to[..width].copy_from_slice(&row[v..v + width]);
+                }
+                bands.run(simd, to, v, width, keep || first > 0, sum, (&panel, 2, 0));
+            }
+        }
+    }
+}
+
+/// What the tiles of a product have in common.
+struct Bands<'a, T> {
+    rows: Range<usize>,
+    lanes: usize,
+    /// Vectors from one row of the output to the next.
+    stride: usize,
+    scale: T,
+    left: Left<'a, T>,
+    part: Part,
+}
+
+impl<T: Real> Bands<'_, T> {
+    /// One column of tiles, `width` vectors wide from `v` on; adds the terms `sum` of the inner sum.
+    /// `right` is where the right factor stands, its row length and the first vector to take.
+    #[inline(always)]
+    fn run<S: Simd>(
+        &self,
+        simd: S,
+        out: &mut [T::Vector<S>],
+        v: usize,
+        width: usize,
+        keep: bool,
+        sum: Range<usize>,
+        right: (&[T::Vector<S>], usize, usize),
+    ) {
         // Rows are split evenly, so that no thin tail of one row is left over.
-        let bands = rows.div_ceil(TILE_ROWS).max(1);
+        let count = self.rows.len();
+        let bands = count.div_ceil(TILE_ROWS).max(1);
         let mut first = 0;
         for band in 0..bands {
-            let height = (rows - first).div_ceil(bands - band);
-            let wanted = match part {
-                Part::All => vectors,
-                Part::Symmetric => (first + height).div_ceil(lanes).min(vectors),
-            };
-            let to = T::as_simd_mut::<S>(&mut out.data[first * out.stride..(first + height) * out.stride]);
-            let from = T::as_simd::<S>(&right.data);
-            let across = right.stride / lanes;
-            let mut v = 0;
-            while v < wanted {
-                let width = (wanted - v).min(2);
+            let height = (count - first).div_ceil(bands - band);
+            let row = self.rows.start + first;
+            // Left of the diagonal, or across it.
+            if self.part == Part::All || v * self.lanes < row + height {
+                let to = &mut out[first * self.stride..(first + height) * self.stride];
                 macro_rules! tile {
                     ($m:literal) => {
                         if width == 2 {
-                            tile::<T, S, $m, 2>(simd, to, stride, v, keep, scale, left, first, from, across)
+                            self.tile::<S, $m, 2>(simd, to, v, row, keep, sum.clone(), right)
                         } else {
-                            tile::<T, S, $m, 1>(simd, to, stride, v, keep, scale, left, first, from, across)
+                            self.tile::<S, $m, 1>(simd, to, v, row, keep, sum.clone(), right)
                         }
                     };
                 }
@@ -108,70 +209,57 @@ impl<T: Real> WithSimd for Product<'_, T> {
                     5 => tile!(5),
                     _ => tile!(6),
                 }
-                v += width;
             }
             first += height;
         }
-        if part == Part::Symmetric {
-            mirror(out);
-        }
     }
-}
 
-#[inline(always)]
-fn tile<T: Real, S: Simd, const M: usize, const N: usize>(
-    simd: S,
-    out: &mut [T::Vector<S>],
-    stride: usize,
-    v: usize,
-    keep: bool,
-    scale: T,
-    left: Left<'_, T>,
-    first: usize,
-    right: &[T::Vector<S>],
-    across: usize,
-) {
-    let mut sum = [[T::splat(simd, T::ZERO); N]; M];
-    match left {
-        Left::Plain(a) => {
-            let rows: [&[T]; M] = std::array::from_fn(|i| a.row(first + i));
-            for (k, r) in right.chunks_exact(across).enumerate().take(a.cols) {
-                let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[v + n]);
-                for i in 0..M {
-                    let x = T::splat(simd, rows[i][k]);
-                    for n in 0..N {
-                        sum[i][n] = T::vfma(simd, x, r[n], sum[i][n]);
+    #[inline(always)]
+    fn tile<S: Simd, const M: usize, const N: usize>(
+        &self,
+        simd: S,
+        out: &mut [T::Vector<S>],
+        v: usize,
+        row: usize,
+        keep: bool,
+        sum: Range<usize>,
+        (right, across, from): (&[T::Vector<S>], usize, usize),
+    ) {
+        let mut total = [[T::splat(simd, T::ZERO); N]; M];
+        match self.left {
+            Left::Plain(a) => {
+                let rows: [&[T]; M] = std::array::from_fn(|i| &a.row(row + i)[sum.clone()]);
+                for (k, r) in right.chunks_exact(across).enumerate().take(sum.len()) {
+                    let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[from + n]);
+                    for i in 0..M {
+                        let x = T::splat(simd, rows[i][k]);
+                        for n in 0..N {
+                            total[i][n] = T::vfma(simd, x, r[n], total[i][n]);
+                        }
+                    }
+                }
+            }
+            Left::Transposed(a) => {
+                let lines = a.data[sum.start * a.stride..sum.end * a.stride].chunks_exact(a.stride);
+                for (l, r) in lines.zip(right.chunks_exact(across)) {
+                    let l: [T; M] = std::array::from_fn(|i| l[row + i]);
+                    let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[from + n]);
+                    for i in 0..M {
+                        let x = T::splat(simd, l[i]);
+                        for n in 0..N {
+                            total[i][n] = T::vfma(simd, x, r[n], total[i][n]);
+                        }
                     }
                 }
             }
         }
-        Left::Transposed(a) => {
-            for (l, r) in a.data.chunks_exact(a.stride).zip(right.chunks_exact(across)) {
-                let l: [T; M] = std::array::from_fn(|i| l[first + i]);
-                let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[v + n]);
-                for i in 0..M {
-                    let x = T::splat(simd, l[i]);
-                    for n in 0..N {
-                        sum[i][n] = T::vfma(simd, x, r[n], sum[i][n]);
-                    }
-                }
+        let scale = T::splat(simd, self.scale);
+        for i in 0..M {
+            for n in 0..N {
+                let to = &mut out[i * self.stride + v + n];
+                let x = total[i][n];
+                *to = if keep { T::vfma(simd, scale, x, *to) } else { T::vmul(simd, scale, x) };
             }
-        }
-    }
-    let scale = T::splat(simd, scale);
-    for i in 0..M {
-        for n in 0..N {
-            let to = &mut out[i * stride + v + n];
-            *to = if keep { T::vfma(simd, scale, sum[i][n], *to) } else { T::vmul(simd, scale, sum[i][n]) };
-        }
-    }
-}
-
-/// Copies the lower triangle onto the upper one.
-pub(crate) fn mirror<T: Real>(m: &mut Mat<T>) {
-    for i in 0..m.rows {
-        for j in i + 1..m.cols {
-            m.data[i * m.stride + j] = m.data[j * m.stride + i];
         }
     }
 }
@@ -202,7 +290,16 @@ mod tests {
     }
 
     fn check<T: Real>(tolerance: f64) {
-        for (m, k, n) in [(1, 1, 1), (2, 3, 5), (7, 50, 9), (13, 4, 17), (50, 50, 50), (6, 9, 33)] {
+        for (m, k, n) in [
+            (1, 1, 1),
+            (2, 3, 5),
+            (7, 50, 9),
+            (13, 4, 17),
+            (50, 50, 50),
+            (6, 9, 33),
+            (130, 300, 67),
+            (64, 128, 128),
+        ] {
             let a = filled::<T>(m, k, 1);
             let b = filled::<T>(k, n, 2);
             let (wide_a, wide_b) = (filled::<f64>(m, k, 1), filled::<f64>(k, n, 2));
@@ -234,7 +331,7 @@ mod tests {
 
     #[test]
     fn symmetric_product_is_symmetric_to_the_bit() {
-        for n in [1, 3, 8, 23, 50] {
+        for n in [1, 3, 8, 23, 50, 200] {
             let a = filled::<f64>(n, 7, 3);
             let mut at = Mat::zeros(7, n);
             at.transpose_from(&a);

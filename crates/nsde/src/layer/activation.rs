@@ -9,10 +9,13 @@
 
 use super::Moments;
 use super::exp::Exp;
-use super::smoothed::{Pairwise, Rest, Smoothed};
-use crate::flow::{Covariance, Flow};
+use super::smoothed::{Pairwise, Smoothed};
+use super::units::Units;
+use crate::flow::{Base, Covariance, Flow, Shape, Variance};
 use crate::kernel::mat::padded;
-use crate::kernel::{Mat, Real, series};
+use crate::kernel::tile::Part;
+use crate::kernel::transpose::mirror;
+use crate::kernel::{Mat, Real, rows, series};
 use crate::solver::Stats;
 
 /// Most orders any mode spends: the long series of the exact mode.
@@ -23,18 +26,29 @@ const ROUNDING: f64 = 1e-10;
 
 /// What the adjoint needs again, and scratch.
 pub(crate) struct ActivationTape<T> {
-    covariance: Covariance<T>,
-    /// `c_0 … c_3` per unit.
-    c: Vec<[f64; 4]>,
-    /// The diagonal beyond the linear term, per unit.
-    rest: Vec<Rest>,
-    /// Standard deviation of the input and its reciprocal (zero for a point mass).
+    units: Units,
+    /// Mean and standard deviation of the input.
+    mean: Vec<f64>,
     sd: Vec<f64>,
-    inv_sd: Vec<T>,
+    /// `c_1`.
     slope: Vec<T>,
+    slope_bar: Vec<T>,
+    var_bar: Vec<T>,
+    spread: Spread<T>,
+}
+
+/// How much is known of the covariance of the input.
+enum Spread<T> {
+    Diagonal(Variance<T>),
+    Full(Box<Everything<T>>),
+}
+
+struct Everything<T> {
+    covariance: Covariance<T>,
+    /// Reciprocal of the standard deviation (zero for a point mass).
+    inv_sd: Vec<T>,
     /// `e_2, e_3, …` in the rows.
     coef: Mat<T>,
-    column: Vec<f64>,
     /// How the pairs were computed.
     pairs: Pairs,
     cov_bar: Mat<T>,
@@ -52,39 +66,55 @@ enum Pairs {
 }
 
 impl<T: Real> ActivationTape<T> {
-    pub fn new(units: usize, inputs: usize, moments: Moments, activation: &dyn Smoothed) -> Self {
-        let rows = match moments {
+    pub fn new(
+        units: usize,
+        inputs: usize,
+        moments: Moments,
+        activation: &dyn Smoothed,
+        shape: Shape,
+    ) -> Self {
+        let zero = || vec![T::ZERO; padded::<T>(units)];
+        let full = shape == Shape::Full;
+        let orders = match moments {
+            _ if !full => 0,
             Moments::Series { terms } => terms + 1,
             Moments::Exact if activation.has_pairs(Pairwise::Exact, f64::INFINITY) => 0,
             Moments::Exact => LONGEST,
             Moments::Paper => Moments::DEFAULT_TERMS + 1,
         };
         ActivationTape {
-            covariance: Covariance::zeros(units, inputs),
-            c: vec![[0.0; 4]; units],
-            rest: vec![Rest::default(); units],
+            units: Units::zeros(units, orders),
+            mean: vec![0.0; units],
             sd: vec![0.0; units],
-            inv_sd: vec![T::ZERO; padded::<T>(units)],
-            slope: vec![T::ZERO; padded::<T>(units)],
-            coef: Mat::zeros(rows, units),
-            column: vec![0.0; rows],
-            pairs: Pairs::Series { orders: 0 },
-            cov_bar: Mat::zeros(units, units),
-            sums: Mat::zeros(rows, units),
-            scratch: Mat::zeros(3, units),
+            slope: zero(),
+            slope_bar: zero(),
+            var_bar: zero(),
+            spread: if full {
+                Spread::Full(Box::new(Everything {
+                    covariance: Covariance::zeros(units, inputs),
+                    inv_sd: zero(),
+                    coef: Mat::zeros(orders, units),
+                    pairs: Pairs::Series { orders: 0 },
+                    cov_bar: Mat::zeros(units, units),
+                    sums: Mat::zeros(orders, units),
+                    scratch: Mat::zeros(2, units),
+                }))
+            } else {
+                Spread::Diagonal(Variance::zeros(units, inputs))
+            },
         }
     }
+}
 
-    fn choose(&self, moments: Moments, activation: &dyn Smoothed) -> Pairs {
-        let widest = self.sd.iter().copied().fold(0.0, f64::max);
-        let formula = |how: Pairwise| activation.has_pairs(how, widest).then_some(Pairs::Formula(how));
-        match moments {
-            Moments::Series { terms } => Pairs::Series { orders: terms - 1 },
-            Moments::Exact => formula(Pairwise::Exact)
-                .unwrap_or_else(|| Pairs::Series { orders: activation.long_terms(widest).min(LONGEST - 2) }),
-            Moments::Paper => {
-                formula(Pairwise::Paper).unwrap_or(Pairs::Series { orders: Moments::DEFAULT_TERMS - 1 })
-            }
+fn choose(moments: Moments, activation: &dyn Smoothed, sd: &[f64]) -> Pairs {
+    let widest = sd.iter().copied().fold(0.0, f64::max);
+    let formula = |how: Pairwise| activation.has_pairs(how, widest).then_some(Pairs::Formula(how));
+    match moments {
+        Moments::Series { terms } => Pairs::Series { orders: terms - 1 },
+        Moments::Exact => formula(Pairwise::Exact)
+            .unwrap_or_else(|| Pairs::Series { orders: activation.long_terms(widest).min(LONGEST - 2) }),
+        Moments::Paper => {
+            formula(Pairwise::Paper).unwrap_or(Pairs::Series { orders: Moments::DEFAULT_TERMS - 1 })
         }
     }
 }
@@ -94,190 +124,220 @@ pub(crate) fn push<T: Real>(
     exponential: bool,
     moments: Moments,
     h: &Flow<T>,
-    base: &Mat<T>,
+    base: Base<'_, T>,
     out: &mut Flow<T>,
     tape: &mut ActivationTape<T>,
     stats: &mut Stats,
 ) {
     let n = h.units();
-    tape.covariance.push(h, base);
+    let ActivationTape { units, mean, sd, slope, spread, .. } = tape;
     for i in 0..n {
-        let sd = tape.covariance.cov.at(i, i).f64().max(0.0).sqrt();
-        tape.sd[i] = sd;
-        tape.inv_sd[i] = if sd > 0.0 { T::of(1.0 / sd) } else { T::ZERO };
+        mean[i] = h.mean[i].f64();
     }
-    tape.pairs = tape.choose(moments, activation);
-    let coefficients = match tape.pairs {
-        Pairs::Series { orders } => orders + 2,
-        Pairs::Formula(_) => 0,
-    };
-    for i in 0..n {
-        let (mean, sd) = (h.mean[i].f64(), tape.sd[i]);
-        if exponential && Exp::is_clamped(mean, sd) {
-            stats.exp_clamped += 1;
+    match spread {
+        Spread::Diagonal(variance) => {
+            variance.push(h, base);
+            (0..n).for_each(|i| sd[i] = variance.var[i].f64().sqrt());
+            activation.expand_all(mean, sd, units, 0);
         }
-        let column = &mut tape.column[..coefficients];
-        let (c, rest) = if sd > 0.0 {
-            activation.expand(mean, sd, column)
-        } else {
-            column.fill(0.0);
-            (activation.smooth(mean, 0.0), Rest::default())
-        };
-        for (k, e) in column.iter().enumerate() {
-            tape.coef.data[k * tape.coef.stride + i] = T::of(*e);
-        }
-        tape.c[i] = c;
-        tape.rest[i] = rest;
-        tape.slope[i] = T::of(c[1]);
-        out.mean[i] = T::of(c[0]);
-        for (to, from) in out.jac.row_mut(i).iter_mut().zip(h.jac.row(i)) {
-            *to = T::of(c[1]) * *from;
-        }
-    }
-    out.linear = false;
-    match tape.pairs {
-        Pairs::Series { orders } => {
-            series::push(
-                &mut out.resid,
-                &tape.covariance.cov,
-                h.resid(),
-                &tape.inv_sd,
-                &tape.slope,
-                &tape.coef,
-                orders,
-            );
-        }
-        Pairs::Formula(how) => {
+        Spread::Full(all) => {
+            all.covariance.push(h, base, Part::Lower);
             for i in 0..n {
-                for j in 0..i {
-                    let rest = pair(activation, how, h, tape, i, j, false).map_or(0.0, |p| p.value);
-                    let mut x = T::of(rest);
-                    if let Some(resid) = h.resid() {
-                        x += tape.slope[i] * tape.slope[j] * resid.at(i, j);
-                    }
-                    *out.resid.at_mut(i, j) = x;
-                    *out.resid.at_mut(j, i) = x;
+                sd[i] = all.covariance.cov.at(i, i).f64().max(0.0).sqrt();
+                all.inv_sd[i] = if sd[i] > 0.0 { T::of(1.0 / sd[i]) } else { T::ZERO };
+            }
+            all.pairs = choose(moments, activation, sd);
+            let coefficients = match all.pairs {
+                Pairs::Series { orders } => orders + 2,
+                Pairs::Formula(_) => 0,
+            };
+            activation.expand_all(mean, sd, units, coefficients);
+            for k in 0..coefficients {
+                for (to, e) in all.coef.row_mut(k).iter_mut().zip(units.e.row(k)) {
+                    *to = T::of(*e);
                 }
             }
         }
     }
+    if exponential {
+        stats.exp_clamped += (0..n).filter(|i| Exp::is_clamped(mean[*i], sd[*i])).count() as u64;
+    }
     for i in 0..n {
-        let mut rest = tape.rest[i].value;
-        if let Pairs::Series { orders } = tape.pairs {
-            // The exact diagonal is at least the cut series; rounding must not undo that.
-            let series: f64 = (0..orders).map(|k| tape.coef.at(k, i).f64().powi(2)).sum();
-            if rest < series {
-                let linear = (tape.c[i][1] * tape.sd[i]).powi(2);
-                stats.diagonal_raised += u64::from(series - rest > ROUNDING * (series + linear));
-                rest = series;
+        out.mean[i] = T::of(units.c[0][i]);
+        slope[i] = T::of(units.c[1][i]);
+    }
+    rows::scale(&mut out.jac, &h.jac, slope);
+    match spread {
+        Spread::Diagonal(_) => {
+            out.shape = Shape::Diagonal;
+            for i in 0..n {
+                out.diag[i] = slope[i] * slope[i] * h.rest(i) + T::of(units.rest[i]);
             }
         }
-        let slope = tape.slope[i];
-        let linear = h.resid().map_or(T::ZERO, |r| slope * slope * r.at(i, i));
-        *out.resid.at_mut(i, i) = linear + T::of(rest);
+        Spread::Full(all) => {
+            out.shape = Shape::Full;
+            match all.pairs {
+                Pairs::Series { orders } => {
+                    let Everything { covariance, inv_sd, coef, .. } = &**all;
+                    series::push(&mut out.resid, &covariance.cov, h.resid(), inv_sd, slope, coef, orders);
+                }
+                Pairs::Formula(how) => {
+                    for i in 0..n {
+                        for j in 0..i {
+                            let rest = pair(activation, how, mean, sd, &all.covariance.cov, i, j, false)
+                                .map_or(0.0, |p| p.value);
+                            let mut x = T::of(rest);
+                            if let Some(resid) = h.resid() {
+                                x += slope[i] * slope[j] * resid.at(i, j);
+                            }
+                            *out.resid.at_mut(i, j) = x;
+                        }
+                    }
+                }
+            }
+            raise(units, all.pairs, sd, stats);
+            for i in 0..n {
+                *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + T::of(units.rest[i]);
+            }
+            mirror(&mut out.resid);
+        }
+    }
+}
+
+/// The exact diagonal is at least the cut series; rounding must not undo that.
+fn raise(units: &mut Units, pairs: Pairs, sd: &[f64], stats: &mut Stats) {
+    let Pairs::Series { orders } = pairs else { return };
+    let Units { c, rest, e, scratch: [series, ..], .. } = units;
+    series.fill(0.0);
+    for k in 0..orders {
+        for (to, e) in series.iter_mut().zip(e.row(k)) {
+            *to += e * e;
+        }
+    }
+    for i in 0..rest.len() {
+        if rest[i] < series[i] {
+            let linear = (c[1][i] * sd[i]).powi(2);
+            stats.diagonal_raised += u64::from(series[i] - rest[i] > ROUNDING * (series[i] + linear));
+            rest[i] = series[i];
+        }
     }
 }
 
 fn pair<T: Real>(
     activation: &dyn Smoothed,
     how: Pairwise,
-    h: &Flow<T>,
-    tape: &ActivationTape<T>,
+    mean: &[f64],
+    sd: &[f64],
+    cov: &Mat<T>,
     i: usize,
     j: usize,
     partials: bool,
 ) -> Option<super::smoothed::PairRest> {
-    let (sd_i, sd_j) = (tape.sd[i], tape.sd[j]);
-    if sd_i == 0.0 || sd_j == 0.0 {
+    if sd[i] == 0.0 || sd[j] == 0.0 {
         return None;
     }
-    let rho = tape.covariance.cov.at(i, j).f64() / sd_i / sd_j;
-    Some(activation.pair(how, (h.mean[i].f64(), sd_i), (h.mean[j].f64(), sd_j), rho, partials))
+    let rho = cov.at(i, j).f64() / sd[i] / sd[j];
+    Some(activation.pair(how, (mean[i], sd[i]), (mean[j], sd[j]), rho, partials))
 }
 
 /// Adjoint of [`push`] at `h`, whose tape it reads; sets `h_bar` and adds to `base_bar`.
 pub(crate) fn pull<T: Real>(
     activation: &dyn Smoothed,
     h: &Flow<T>,
+    base: &Mat<T>,
     out_bar: &Flow<T>,
     h_bar: &mut Flow<T>,
     base_bar: &mut Mat<T>,
     tape: &mut ActivationTape<T>,
 ) {
     let n = h.units();
-    let bar = &out_bar.resid;
-    match tape.pairs {
-        Pairs::Series { orders } => {
-            series::pull(
-                &mut tape.cov_bar,
-                &mut tape.sums,
-                bar,
-                &tape.covariance.cov,
-                &tape.inv_sd,
-                &tape.coef,
-                orders,
-                &mut tape.scratch,
-            );
-            for i in 0..n {
-                // ∂e_n/∂m = √(n+1) e_{n+1}/σ,  ∂e_n/∂s at fixed covariance = ½ √((n+1)(n+2)) e_{n+2}/σ².
-                let inv = tape.inv_sd[i];
-                let (mut mean_bar, mut var_bar) = (T::ZERO, T::ZERO);
-                for k in 0..orders {
-                    let order = k as f64 + 2.0;
-                    let sum = tape.sums.at(k, i);
-                    mean_bar += sum * T::of((order + 1.0).sqrt()) * (tape.coef.at(k + 1, i) * inv);
-                    let second = 0.5 * ((order + 1.0) * (order + 2.0)).sqrt();
-                    var_bar += sum * T::of(second) * (tape.coef.at(k + 2, i) * inv) * inv;
-                }
-                h_bar.mean[i] = mean_bar;
-                *tape.cov_bar.at_mut(i, i) = var_bar;
-            }
-        }
-        Pairs::Formula(how) => {
-            tape.cov_bar.fill_zero();
-            h_bar.mean.fill(T::ZERO);
-            for i in 0..n {
-                for j in 0..i {
-                    let Some(p) = pair(activation, how, h, tape, i, j, true) else { continue };
-                    // Entries ij and ji both carry the cotangent.
-                    let both = bar.at(i, j).f64() * 2.0;
-                    let half = T::of(0.5 * both * p.d_cov);
-                    *tape.cov_bar.at_mut(i, j) = half;
-                    *tape.cov_bar.at_mut(j, i) = half;
-                    h_bar.mean[i] += T::of(both * p.d_mean[0]);
-                    h_bar.mean[j] += T::of(both * p.d_mean[1]);
-                    *tape.cov_bar.at_mut(i, i) += T::of(both * p.d_var[0]);
-                    *tape.cov_bar.at_mut(j, j) += T::of(both * p.d_var[1]);
+    let ActivationTape { units, mean, sd, slope, slope_bar, var_bar, spread } = tape;
+    h_bar.shape = h.shape;
+    // Slope: J'_i = c_1 J_i and R'_ij = c_1(i) c_1(j) R_ij.
+    rows::dots(slope_bar, &out_bar.jac, &h.jac);
+    rows::scale(&mut h_bar.jac, &out_bar.jac, slope);
+    h_bar.mean.fill(T::ZERO);
+    var_bar.fill(T::ZERO);
+    if let Spread::Full(all) = spread {
+        match all.pairs {
+            Pairs::Series { orders } => pull_series(all, out_bar, orders, &mut h_bar.mean, var_bar),
+            Pairs::Formula(how) => {
+                all.cov_bar.fill_zero();
+                for i in 0..n {
+                    for j in 0..i {
+                        let Some(p) = pair(activation, how, mean, sd, &all.covariance.cov, i, j, true) else {
+                            continue;
+                        };
+                        // Entries ij and ji both carry the cotangent.
+                        let both = out_bar.resid.at(i, j).f64() * 2.0;
+                        *all.cov_bar.at_mut(i, j) = T::of(0.5 * both * p.d_cov);
+                        h_bar.mean[i] += T::of(both * p.d_mean[0]);
+                        h_bar.mean[j] += T::of(both * p.d_mean[1]);
+                        var_bar[i] += T::of(both * p.d_var[0]);
+                        var_bar[j] += T::of(both * p.d_var[1]);
+                    }
                 }
             }
         }
-    }
-    h_bar.linear = false;
-    for i in 0..n {
-        let [_, c1, c2, c3] = tape.c[i];
-        // Slope: J'_i = c_1 J_i and R'_ij = c_1(i) c_1(j) R_ij.
-        let mut slope_bar: T = out_bar.jac.row(i).iter().zip(h.jac.row(i)).map(|(a, b)| *a * *b).sum();
-        for (to, from) in h_bar.jac.row_mut(i).iter_mut().zip(out_bar.jac.row(i)) {
-            *to = T::of(c1) * *from;
-        }
+        mirror(&mut all.cov_bar);
         if let Some(resid) = h.resid() {
-            let mut dot = T::ZERO;
-            for j in 0..n {
-                dot += bar.at(i, j) * tape.slope[j] * resid.at(i, j);
+            // The dots rest in the scratch, which is free again.
+            let dots = &mut all.scratch.data;
+            series::pull_linear(&mut h_bar.resid, dots, &out_bar.resid, slope, resid, &all.cov_bar);
+            for i in 0..n {
+                slope_bar[i] += dots[i] + dots[i];
             }
-            slope_bar += dot + dot;
         }
-        for j in 0..n {
-            *h_bar.resid.at_mut(i, j) = tape.slope[i] * tape.slope[j] * bar.at(i, j);
+    } else if h.shape == Shape::Diagonal {
+        for i in 0..n {
+            let bar = out_bar.diag[i];
+            slope_bar[i] += T::of(2.0) * bar * slope[i] * h.diag[i];
+            h_bar.diag[i] = slope[i] * slope[i] * bar;
         }
-        let mean_out = out_bar.mean[i];
-        let mut mean_bar = mean_out * T::of(c1) + slope_bar * T::of(c2);
-        let mut var_bar = mean_out * T::of(0.5 * c2) + slope_bar * T::of(0.5 * c3);
-        mean_bar += bar.at(i, i) * T::of(tape.rest[i].d_mean);
-        var_bar += bar.at(i, i) * T::of(tape.rest[i].d_var);
-        h_bar.mean[i] += mean_bar;
-        *tape.cov_bar.at_mut(i, i) += var_bar;
     }
-    let ActivationTape { covariance, cov_bar, .. } = tape;
-    covariance.pull(h, cov_bar, h_bar, base_bar);
+    let [_, c1, c2, c3] = &units.c;
+    for i in 0..n {
+        let (mean_out, rest_out) = (out_bar.mean[i], out_bar.rest(i));
+        h_bar.mean[i] +=
+            mean_out * T::of(c1[i]) + slope_bar[i] * T::of(c2[i]) + rest_out * T::of(units.rest_mean[i]);
+        var_bar[i] += mean_out * T::of(0.5 * c2[i])
+            + slope_bar[i] * T::of(0.5 * c3[i])
+            + rest_out * T::of(units.rest_var[i]);
+        if h.shape != Shape::Zero {
+            *h_bar.rest_mut(i) += var_bar[i];
+        }
+    }
+    match spread {
+        Spread::Diagonal(variance) => variance.pull(h, var_bar, h_bar, base_bar),
+        Spread::Full(all) => {
+            (0..n).for_each(|i| *all.cov_bar.at_mut(i, i) = var_bar[i]);
+            all.covariance.pull(h, base, &all.cov_bar, h_bar, base_bar);
+        }
+    }
+}
+
+/// The part of the adjoint that goes through the pairs of the series: sets `cov_bar` below the
+/// diagonal, adds to `mean_bar` and `var_bar`.
+fn pull_series<T: Real>(
+    all: &mut Everything<T>,
+    out_bar: &Flow<T>,
+    orders: usize,
+    mean_bar: &mut [T],
+    var_bar: &mut [T],
+) {
+    let Everything { covariance, inv_sd, coef, cov_bar, sums, scratch, .. } = all;
+    series::pull(cov_bar, sums, &out_bar.resid, &covariance.cov, inv_sd, coef, orders, scratch);
+    // ∂e_n/∂m = √(n+1) e_{n+1}/σ,  ∂e_n/∂s at fixed covariance = ½ √((n+1)(n+2)) e_{n+2}/σ².
+    let n = coef.cols;
+    for k in 0..orders {
+        let order = k as f64 + 2.0;
+        let first = T::of((order + 1.0).sqrt());
+        let second = T::of(0.5 * ((order + 1.0) * (order + 2.0)).sqrt());
+        let (sums, one, two) = (&sums.row(k)[..n], &coef.row(k + 1)[..n], &coef.row(k + 2)[..n]);
+        let (mean_bar, var_bar, inv_sd) = (&mut mean_bar[..n], &mut var_bar[..n], &inv_sd[..n]);
+        for i in 0..n {
+            mean_bar[i] += sums[i] * first * (one[i] * inv_sd[i]);
+            var_bar[i] += sums[i] * second * (two[i] * inv_sd[i]) * inv_sd[i];
+        }
+    }
 }

@@ -3,9 +3,11 @@
 //! ```text
 //! mean' = mean     J' = J     R' = R + diag((1 − keep)/keep · (B_ii + mean_i²))
 //! ```
+//!
+//! Only the diagonal changes, so both ways work in place.
 
-use crate::flow::{Covariance, Flow};
-use crate::kernel::Real;
+use crate::flow::{Base, Flow, Shape, Variance};
+use crate::kernel::{Mat, Real};
 
 /// `(1 − keep)/keep`, the variance of `β / keep`.
 fn excess<T: Real>(keep: f64) -> T {
@@ -14,35 +16,33 @@ fn excess<T: Real>(keep: f64) -> T {
 
 pub(crate) fn push<T: Real>(
     keep: f64,
-    h: &Flow<T>,
-    base: &crate::kernel::Mat<T>,
-    out: &mut Flow<T>,
-    tape: &mut Covariance<T>,
+    h: &mut Flow<T>,
+    base: Base<'_, T>,
+    shape: Shape,
+    tape: &mut Variance<T>,
 ) {
-    tape.push_cross(h, base);
-    out.copy_from(h);
-    if h.linear {
-        out.resid.fill_zero();
-    }
-    out.linear = false;
+    tape.push(h, base);
+    h.widen(shape);
     for i in 0..h.units() {
-        let second = tape.variance(h, i) + h.mean[i] * h.mean[i];
-        *out.resid.at_mut(i, i) += excess::<T>(keep) * second;
+        let second = tape.var[i] + h.mean[i] * h.mean[i];
+        *h.rest_mut(i) += excess::<T>(keep) * second;
     }
 }
 
+/// Adjoint of [`push`]; mean and Jacobian of `h` are those before it as well as after.
 pub(crate) fn pull<T: Real>(
     keep: f64,
     h: &Flow<T>,
-    out_bar: &Flow<T>,
-    h_bar: &mut Flow<T>,
-    base_bar: &mut crate::kernel::Mat<T>,
-    tape: &Covariance<T>,
+    bar: &mut Flow<T>,
+    base_bar: &mut Mat<T>,
+    tape: &mut Variance<T>,
 ) {
-    h_bar.copy_from(out_bar);
+    let mut var_bar = std::mem::take(&mut tape.var);
     for i in 0..h.units() {
-        let bar = excess::<T>(keep) * out_bar.resid.at(i, i);
-        h_bar.mean[i] += bar * (h.mean[i] + h.mean[i]);
-        tape.pull_variance(h, i, bar, h_bar, base_bar);
+        var_bar[i] = excess::<T>(keep) * bar.rest(i);
+        bar.mean[i] += var_bar[i] * (h.mean[i] + h.mean[i]);
+        *bar.rest_mut(i) += var_bar[i];
     }
+    tape.pull(h, &var_bar, bar, base_bar);
+    tape.var = var_bar;
 }

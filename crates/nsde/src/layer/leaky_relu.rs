@@ -1,7 +1,9 @@
 //! The leaky rectifier `u(h) = λh + (1 − λ) max(0, h)`: a line plus a scaled rectifier.
 
+use super::rectified;
 use super::relu::Relu;
 use super::smoothed::{PairRest, Pairwise, Rest, Smoothed};
+use super::units::Units;
 
 pub(crate) struct LeakyRelu {
     /// `λ`, the slope on the negative side.
@@ -38,6 +40,10 @@ impl Smoothed for LeakyRelu {
         let k = self.kink() * self.kink();
         let r = Relu.rest(mean, sd);
         Rest { value: k * r.value, d_mean: k * r.d_mean, d_var: k * r.d_var }
+    }
+
+    fn expand_all(&self, mean: &[f64], sd: &[f64], units: &mut Units, orders: usize) {
+        rectified::expand_all(self.slope, mean, sd, units, orders);
     }
 
     fn has_pairs(&self, _: Pairwise, _: f64) -> bool {

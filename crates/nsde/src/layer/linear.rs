@@ -1,9 +1,9 @@
 //! The affine layer `u(h) = W h + b` (Sec. 4.1, Eqs. 21–22).
 
 use crate::error::{Error, Result, dimension};
-use crate::flow::Flow;
+use crate::flow::{Flow, Shape};
 use crate::kernel::tile::{Left, Part, product};
-use crate::kernel::{Mat, Real};
+use crate::kernel::{Mat, Real, rows};
 
 /// `W h + b`, `W` row-major `[output, input]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,12 +75,20 @@ pub(crate) struct LinearOp<T> {
     bias: Vec<T>,
 }
 
-/// Scratch of the products, and the gradient of the parameters.
+/// Scratch of the products.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearTape<T> {
-    /// `W R`, then `R̄ W`.
+    /// What is wanted of `R` behind the layer.
+    shape: Shape,
+    /// `R Wᵀ` and its transpose.
+    half_t: Mat<T>,
     half: Mat<T>,
+    /// `R̄ W` and its transpose.
+    half_bar: Mat<T>,
+    half_bar_t: Mat<T>,
+    /// `Jᵀ`, and that of its cotangent behind the layer.
     jac_t: Mat<T>,
+    jac_bar_t: Mat<T>,
 }
 
 /// Gradient of weight and bias.
@@ -110,10 +118,15 @@ impl<T: Real> LinearOp<T> {
         }
     }
 
-    pub fn tape(&self, inputs: usize) -> LinearTape<T> {
+    pub fn tape(&self, inputs: usize, shape: Shape) -> LinearTape<T> {
         LinearTape {
-            half: Mat::zeros(self.weight.rows, self.weight.cols),
+            shape,
+            half_t: self.weight_t.clone(),
+            half: self.weight.clone(),
+            half_bar: self.weight.clone(),
+            half_bar_t: self.weight_t.clone(),
             jac_t: Mat::zeros(inputs, self.weight.cols),
+            jac_bar_t: Mat::zeros(inputs, self.weight.rows),
         }
     }
 
@@ -126,15 +139,25 @@ impl<T: Real> LinearOp<T> {
 
     /// `W m + b`, `W R Wᵀ`, `W J`.
     pub fn push(&self, h: &Flow<T>, out: &mut Flow<T>, tape: &mut LinearTape<T>) {
-        for i in 0..self.weight.rows {
-            let dot: T = self.weight.row(i).iter().zip(&h.mean).map(|(w, m)| *w * *m).sum();
-            out.mean[i] = dot + self.bias[i];
+        rows::times(&mut out.mean, &self.weight, &h.mean);
+        for (to, b) in out.mean.iter_mut().zip(&self.bias) {
+            *to += *b;
         }
-        product(&mut out.jac, false, T::ONE, Left::Plain(&self.weight), &h.jac, Part::All);
-        out.linear = h.linear;
-        if let Some(resid) = h.resid() {
-            product(&mut tape.half, false, T::ONE, Left::Plain(&self.weight), resid, Part::All);
-            product(&mut out.resid, false, T::ONE, Left::Plain(&tape.half), &self.weight_t, Part::Symmetric);
+        let weight = Left::Transposed(&self.weight_t);
+        product(&mut out.jac, false, T::ONE, weight, &h.jac, Part::All);
+        out.shape = tape.shape;
+        let half_t = &mut tape.half_t;
+        match h.shape {
+            Shape::Zero => out.shape = Shape::Zero,
+            Shape::Diagonal => rows::scale(half_t, &self.weight_t, &h.diag),
+            Shape::Full => {
+                product(half_t, false, T::ONE, Left::Transposed(&h.resid), &self.weight_t, Part::All);
+            }
+        }
+        match out.shape {
+            Shape::Zero => {}
+            Shape::Diagonal => rows::column_dots(&mut out.diag, half_t, &self.weight_t),
+            Shape::Full => product(&mut out.resid, false, T::ONE, weight, half_t, Part::Symmetric),
         }
     }
 
@@ -147,25 +170,44 @@ impl<T: Real> LinearOp<T> {
         tape: &mut LinearTape<T>,
         grad: &mut LinearGrad<T>,
     ) {
-        for i in 0..self.weight.rows {
-            let bar = out_bar.mean[i];
-            grad.bias[i] += bar;
-            for (g, m) in grad.weight.row_mut(i).iter_mut().zip(&h.mean) {
-                *g += bar * *m;
-            }
+        let two = T::of(2.0);
+        for (to, bar) in grad.bias.iter_mut().zip(&out_bar.mean) {
+            *to += *bar;
         }
-        for k in 0..self.weight.cols {
-            h_bar.mean[k] = self.weight_t.row(k).iter().zip(&out_bar.mean).map(|(w, m)| *w * *m).sum();
-        }
-        tape.jac_t.transpose_from(&h.jac);
-        product(&mut grad.weight, true, T::ONE, Left::Plain(&out_bar.jac), &tape.jac_t, Part::All);
+        rows::add_outer(&mut grad.weight, &out_bar.mean, &h.mean);
+        rows::times(&mut h_bar.mean, &self.weight_t, &out_bar.mean);
+        let LinearTape { shape, half_t, half, half_bar, half_bar_t, jac_t, jac_bar_t } = tape;
+        jac_t.transpose_from(&h.jac);
+        jac_bar_t.transpose_from(&out_bar.jac);
+        product(&mut grad.weight, true, T::ONE, Left::Transposed(jac_bar_t), jac_t, Part::All);
         product(&mut h_bar.jac, false, T::ONE, Left::Transposed(&self.weight), &out_bar.jac, Part::All);
-        // Both R and its cotangent are symmetric.
-        product(&mut tape.half, false, T::ONE, Left::Plain(&out_bar.resid), &self.weight, Part::All);
-        if let Some(resid) = h.resid() {
-            product(&mut grad.weight, true, T::of(2.0), Left::Plain(&tape.half), resid, Part::All);
+        h_bar.shape = h.shape;
+        if h.shape == Shape::Zero {
+            return;
         }
-        product(&mut h_bar.resid, false, T::ONE, Left::Transposed(&self.weight), &tape.half, Part::Symmetric);
+        // Both R and its cotangent are symmetric: W̄ = 2 R̄ W R,  R̄_h = Wᵀ R̄ W.
+        if *shape == Shape::Full {
+            let weight = Left::Transposed(&self.weight);
+            product(half_bar_t, false, T::ONE, weight, &out_bar.resid, Part::All);
+            half_bar.transpose_from(half_bar_t);
+            match h.resid() {
+                Some(resid) => {
+                    product(&mut grad.weight, true, two, Left::Transposed(half_bar_t), resid, Part::All);
+                }
+                None => rows::add_scaled_columns(&mut grad.weight, half_bar, &h.diag, two),
+            }
+        } else {
+            rows::scale(half_bar, &self.weight, &out_bar.diag);
+            half.transpose_from(half_t);
+            rows::add_scaled(&mut grad.weight, half, &out_bar.diag, two);
+        }
+        match h.shape {
+            Shape::Full => {
+                let weight = Left::Transposed(&self.weight);
+                product(&mut h_bar.resid, false, T::ONE, weight, half_bar, Part::Symmetric);
+            }
+            _ => rows::column_dots(&mut h_bar.diag, &self.weight, half_bar),
+        }
     }
 
     /// `X Wᵀ + b` for points in the rows of `x`.

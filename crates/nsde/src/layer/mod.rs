@@ -17,6 +17,7 @@ mod sin;
 pub(crate) mod smoothed;
 mod softplus;
 mod tanh;
+mod units;
 
 pub use linear::Linear;
 pub(crate) use linear::LinearOp;

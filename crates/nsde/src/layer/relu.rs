@@ -2,6 +2,7 @@
 
 use super::rectified;
 use super::smoothed::{PairRest, Pairwise, Rest, Smoothed};
+use super::units::Units;
 
 pub(crate) struct Relu;
 
@@ -29,6 +30,10 @@ impl Smoothed for Relu {
 
     fn expand(&self, mean: f64, sd: f64, e: &mut [f64]) -> ([f64; 4], Rest) {
         rectified::relu_expand(mean, sd, e)
+    }
+
+    fn expand_all(&self, mean: &[f64], sd: &[f64], units: &mut Units, orders: usize) {
+        rectified::expand_all(0.0, mean, sd, units, orders);
     }
 
     fn has_pairs(&self, _: Pairwise, _: f64) -> bool {

@@ -7,9 +7,9 @@
 //! ```
 
 use super::Moments;
-use crate::flow::{Covariance, Flow};
+use crate::flow::{Base, Covariance, Flow, Shape};
 use crate::kernel::tile::{Left, Part, product};
-use crate::kernel::{Mat, Real};
+use crate::kernel::{Mat, Real, rows};
 use crate::network::{Chain, ChainGrad, Tape};
 use crate::solver::Stats;
 
@@ -18,8 +18,12 @@ pub(crate) struct Residual<T> {
 }
 
 pub(crate) struct ResidualTape<T> {
+    /// What is wanted of `R` behind the block; inside it everything is carried.
+    shape: Shape,
     covariance: Covariance<T>,
     inner: Tape<T>,
+    /// `R'`, then its cotangent.
+    resid: Mat<T>,
     /// `I + G` and its transpose.
     step: Mat<T>,
     step_t: Mat<T>,
@@ -30,12 +34,14 @@ pub(crate) struct ResidualTape<T> {
 }
 
 impl<T: Real> Residual<T> {
-    pub fn tape(&self, inputs: usize, moments: Moments) -> ResidualTape<T> {
+    pub fn tape(&self, inputs: usize, moments: Moments, shape: Shape) -> ResidualTape<T> {
         let n = self.inner.widths[0];
         let square = Mat::zeros(n, n);
         ResidualTape {
+            shape,
             covariance: Covariance::zeros(n, inputs),
-            inner: self.inner.tape(n, moments),
+            inner: self.inner.tape(n, moments, Shape::Full, Shape::Full),
+            resid: square.clone(),
             step: square.clone(),
             step_t: square.clone(),
             half: square.clone(),
@@ -47,34 +53,52 @@ impl<T: Real> Residual<T> {
     pub fn push(
         &self,
         h: &Flow<T>,
-        base: &Mat<T>,
+        base: Base<'_, T>,
         out: &mut Flow<T>,
         tape: &mut ResidualTape<T>,
         moments: Moments,
         stats: &mut Stats,
     ) {
-        tape.covariance.push(h, base);
+        tape.covariance.push(h, base, Part::Symmetric);
         let start = tape.inner.start();
-        start.fill_zero();
+        start.shape = Shape::Zero;
         start.mean.copy_from_slice(&h.mean);
         start.jac.set_identity();
-        self.inner.push(&tape.covariance.cov, &mut tape.inner, moments, stats);
+        self.inner.push(Base::Cov(&tape.covariance.cov), &mut tape.inner, moments, stats);
         let g = tape.inner.end();
         tape.step.copy_from(&g.jac);
         for i in 0..h.units() {
             out.mean[i] = h.mean[i] + g.mean[i];
             *tape.step.at_mut(i, i) += T::ONE;
         }
-        tape.step_t.transpose_from(&tape.step);
         product(&mut out.jac, false, T::ONE, Left::Plain(&tape.step), &h.jac, Part::All);
-        out.linear = h.linear && g.linear;
-        match g.resid() {
-            Some(resid) => out.resid.copy_from(resid),
-            None => out.resid.fill_zero(),
+        if h.shape == Shape::Zero && g.shape == Shape::Zero {
+            out.shape = Shape::Zero;
+            return;
         }
-        if let Some(resid) = h.resid() {
-            product(&mut tape.half, false, T::ONE, Left::Plain(&tape.step), resid, Part::All);
-            product(&mut out.resid, true, T::ONE, Left::Plain(&tape.half), &tape.step_t, Part::Symmetric);
+        match g.resid() {
+            Some(resid) => tape.resid.copy_from(resid),
+            None => tape.resid.fill_zero(),
+        }
+        let known = match h.shape {
+            Shape::Zero => false,
+            Shape::Diagonal => {
+                rows::scale_columns(&mut tape.half, &tape.step, &h.diag);
+                true
+            }
+            Shape::Full => {
+                product(&mut tape.half, false, T::ONE, Left::Plain(&tape.step), &h.resid, Part::All);
+                true
+            }
+        };
+        if known {
+            tape.step_t.transpose_from(&tape.step);
+            product(&mut tape.resid, true, T::ONE, Left::Plain(&tape.half), &tape.step_t, Part::Symmetric);
+        }
+        out.shape = tape.shape;
+        match tape.shape {
+            Shape::Full => out.resid.copy_from(&tape.resid),
+            _ => (0..h.units()).for_each(|i| out.diag[i] = tape.resid.at(i, i)),
         }
     }
 
@@ -82,6 +106,7 @@ impl<T: Real> Residual<T> {
     pub fn pull(
         &self,
         h: &Flow<T>,
+        base: &Mat<T>,
         out_bar: &Flow<T>,
         h_bar: &mut Flow<T>,
         base_bar: &mut Mat<T>,
@@ -89,27 +114,51 @@ impl<T: Real> Residual<T> {
         grad: &mut ChainGrad<T>,
     ) {
         let n = h.units();
+        let resid_bar = &mut tape.resid;
+        match tape.shape {
+            Shape::Full => resid_bar.copy_from(&out_bar.resid),
+            _ => {
+                resid_bar.fill_zero();
+                (0..n).for_each(|i| *resid_bar.at_mut(i, i) = out_bar.diag[i]);
+            }
+        }
         // Through g.
-        let (_, bar) = tape.inner.end_and_bar();
+        let (end, bar) = tape.inner.end_and_bar();
+        bar.shape = end.shape;
         bar.mean.copy_from_slice(&out_bar.mean);
-        bar.resid.copy_from(&out_bar.resid);
+        bar.resid.copy_from(resid_bar);
         tape.jac_t.transpose_from(&h.jac);
         product(&mut bar.jac, false, T::ONE, Left::Plain(&out_bar.jac), &tape.jac_t, Part::All);
-        product(&mut tape.half, false, T::ONE, Left::Plain(&out_bar.resid), &tape.step, Part::All);
-        if let Some(resid) = h.resid() {
-            product(&mut bar.jac, true, T::of(2.0), Left::Plain(&tape.half), resid, Part::All);
+        product(&mut tape.half, false, T::ONE, Left::Plain(resid_bar), &tape.step, Part::All);
+        match h.shape {
+            Shape::Zero => {}
+            Shape::Diagonal => rows::add_scaled_columns(&mut bar.jac, &tape.half, &h.diag, T::of(2.0)),
+            Shape::Full => {
+                product(&mut bar.jac, true, T::of(2.0), Left::Plain(&tape.half), &h.resid, Part::All);
+            }
         }
         tape.cov_bar.fill_zero();
-        self.inner.pull(&mut tape.inner, &mut tape.cov_bar, grad);
+        self.inner.pull(&tape.covariance.cov, &mut tape.inner, &mut tape.cov_bar, grad);
         // Past it.
         let inner_bar = tape.inner.start_bar();
         for i in 0..n {
             h_bar.mean[i] = out_bar.mean[i] + inner_bar.mean[i];
         }
-        h_bar.linear = false;
+        h_bar.shape = h.shape;
         product(&mut h_bar.jac, false, T::ONE, Left::Transposed(&tape.step), &out_bar.jac, Part::All);
-        product(&mut h_bar.resid, false, T::ONE, Left::Transposed(&tape.step), &tape.half, Part::Symmetric);
         // The covariance of h reaches the loss through g only.
-        tape.covariance.pull(h, &tape.cov_bar, h_bar, base_bar);
+        match h.shape {
+            Shape::Zero => {}
+            Shape::Diagonal => {
+                rows::column_dots(&mut h_bar.diag, &tape.step, &tape.half);
+                (0..n).for_each(|i| h_bar.diag[i] += tape.cov_bar.at(i, i));
+            }
+            Shape::Full => {
+                let left = Left::Transposed(&tape.step);
+                product(&mut h_bar.resid, false, T::ONE, left, &tape.half, Part::Symmetric);
+                h_bar.resid.add_assign(&tape.cov_bar);
+            }
+        }
+        tape.covariance.pull(h, base, &tape.cov_bar, h_bar, base_bar);
     }
 }

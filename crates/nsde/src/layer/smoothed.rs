@@ -1,5 +1,7 @@
 //! What an activation must tell about itself: its Gaussian-smoothed derivatives and its rest.
 
+use super::units::Units;
+
 /// `Var[u(h)] − c_1² σ²`, the variance that the best linear predictor of `u(h)` leaves, and its
 /// derivatives in the mean and the variance of `h`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +52,11 @@ pub(crate) trait Smoothed: Sync {
     fn expand(&self, mean: f64, sd: f64, e: &mut [f64]) -> ([f64; 4], Rest) {
         self.hermite(mean, sd, e);
         (self.smooth(mean, sd), self.rest(mean, sd))
+    }
+
+    /// The same for all units of a layer, `orders` coefficients each; `sd = 0` is a point mass.
+    fn expand_all(&self, mean: &[f64], sd: &[f64], units: &mut Units, orders: usize) {
+        units.fill(self, mean, sd, orders);
     }
 
     /// Whether [`pair`](Smoothed::pair) is there to be asked, for deviations up to `sd`.

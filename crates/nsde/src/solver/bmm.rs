@@ -4,12 +4,14 @@
 //! μ' = μ + Δt a          Σ' = (I + Δt J) Σ (I + Δt J)ᵀ + Δt² R + Δt Q
 //! ```
 //!
-//! The congruence is formed as `G Gᵀ` with `G = (I + Δt J) √Σ`: where the columns of `I + Δt J` cancel
-//! on a singular `Σ`, its rounding errors stay small against its own entries, not those of its factors.
+//! Predictions run in white coordinates `x = μ + √Σ z`: with `G = J √Σ` the congruence is
+//! `(√Σ + Δt G)(√Σ + Δt G)ᵀ`, a Gram matrix, and no layer multiplies by `Σ`. Adjoints use `J` itself,
+//! because the root of a singular `Σ` has no derivative.
 
-use super::Stats;
 use super::driver::Transition;
 use super::noise::{Noise, NoiseWork, set_start};
+use super::{CovarianceForm, Stats};
+use crate::flow::{Base, Shape};
 use crate::gaussian::Gaussian;
 use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, Real, cholesky};
@@ -22,6 +24,7 @@ pub(crate) struct Bmm<T> {
     noise: Noise<T>,
     state: usize,
     moments: Moments,
+    form: CovarianceForm,
 }
 
 pub(crate) struct BmmWork<T> {
@@ -33,11 +36,10 @@ pub(crate) struct BmmWork<T> {
     base: Mat<T>,
     /// `Σ'`, then its cotangent.
     next: Mat<T>,
-    /// `I + Δt J`.
+    /// `I + Δt J`, or `√Σ + Δt G`.
     step: Mat<T>,
-    /// `(I + Δt J) √Σ` and its transpose, then `Σ̄' (I + Δt J)`.
+    /// Its transpose, then `Σ̄' (I + Δt J)`.
     half: Mat<T>,
-    half_t: Mat<T>,
     /// Cholesky factor of `Σ`: in double precision, and for the kernels.
     factor: Vec<f64>,
     root: Mat<T>,
@@ -47,43 +49,70 @@ pub(crate) struct BmmWork<T> {
 }
 
 impl<T: Real> Bmm<T> {
-    pub fn new(sde: &NeuralSde, moments: Moments) -> Self {
-        Bmm { drift: Chain::new(sde.drift()), noise: Noise::new(sde), state: sde.state(), moments }
+    pub fn new(sde: &NeuralSde, moments: Moments, form: CovarianceForm) -> Self {
+        Bmm { drift: Chain::new(sde.drift()), noise: Noise::new(sde), state: sde.state(), moments, form }
     }
 
-    /// Fills the tapes and the matrices of the step at the state `from`.
+    /// The step in white coordinates: `Σ'` into `next`.
     fn forward(&self, w: &mut BmmWork<T>, dt: f64, u: &[f64], from: &[f64]) {
         let d = self.state;
-        for (to, x) in w.mean.iter_mut().zip(&from[..d]) {
-            *to = T::of(*x);
-        }
-        w.base.set_f64(&from[d..]);
-        set_start(&mut w.tape, &w.mean, u, d, self.drift.widths[0]);
-        self.drift.push(&w.base, &mut w.tape, self.moments, &mut w.stats);
-        let end = w.tape.end();
-        let h = T::of(dt);
-        for i in 0..d {
-            for (to, j) in w.step.row_mut(i).iter_mut().zip(end.jac.row(i)) {
-                *to = h * *j;
-            }
-            *w.step.at_mut(i, i) += T::ONE;
-        }
-        match end.resid() {
-            Some(resid) => {
-                for (to, r) in w.next.data.iter_mut().zip(&resid.data) {
-                    *to = h * h * *r;
-                }
-            }
-            None => w.next.fill_zero(),
-        }
         w.factor.copy_from_slice(&from[d..]);
         cholesky::factor_semidefinite(&mut w.factor, d);
         w.root.set_f64(&w.factor);
-        product(&mut w.half, false, T::ONE, Left::Plain(&w.step), &w.root, Part::All);
-        w.half_t.transpose_from(&w.half);
-        product(&mut w.next, true, T::ONE, Left::Plain(&w.half), &w.half_t, Part::Symmetric);
-        let BmmWork { noise, mean, base, stats, next, .. } = w;
-        self.noise.push(noise, mean, base, u, dt, self.moments, stats, next);
+        let BmmWork { tape, noise, mean, next, step, half, root, stats, .. } = w;
+        for (to, x) in mean.iter_mut().zip(&from[..d]) {
+            *to = T::of(*x);
+        }
+        set_start(tape, mean, Some(root), u, d, self.drift.widths[0]);
+        self.drift.push(Base::White, tape, self.moments, stats);
+        let end = tape.end();
+        let h = T::of(dt);
+        for ((to, l), g) in step.data.iter_mut().zip(&root.data).zip(&end.jac.data) {
+            *to = *l + h * *g;
+        }
+        match end.resid() {
+            Some(resid) => {
+                for (to, r) in next.data.iter_mut().zip(&resid.data) {
+                    *to = h * h * *r;
+                }
+            }
+            None => next.fill_zero(),
+        }
+        half.transpose_from(step);
+        product(next, true, T::ONE, Left::Transposed(half), half, Part::Symmetric);
+        self.noise.push(noise, mean, Base::White, Some(root), u, dt, self.moments, stats, next);
+        if self.form == CovarianceForm::Diagonal {
+            keep_diagonal(next);
+        }
+    }
+
+    /// Fills the tapes for the adjoint, with `I + Δt J` in `step`.
+    fn record(&self, w: &mut BmmWork<T>, dt: f64, u: &[f64], from: &[f64]) {
+        let d = self.state;
+        let BmmWork { tape, noise, mean, base, next, step, stats, .. } = w;
+        for (to, x) in mean.iter_mut().zip(&from[..d]) {
+            *to = T::of(*x);
+        }
+        base.set_f64(&from[d..]);
+        set_start(tape, mean, None, u, d, self.drift.widths[0]);
+        self.drift.push(Base::Cov(base), tape, self.moments, stats);
+        let h = T::of(dt);
+        for (to, j) in step.data.iter_mut().zip(&tape.end().jac.data) {
+            *to = h * *j;
+        }
+        for i in 0..d {
+            *step.at_mut(i, i) += T::ONE;
+        }
+        // Its sum goes nowhere; its tape is what counts.
+        self.noise.push(noise, mean, Base::Cov(base), None, u, dt, self.moments, stats, next);
+    }
+}
+
+fn keep_diagonal<T: Real>(m: &mut Mat<T>) {
+    for i in 0..m.rows {
+        let x = m.at(i, i);
+        m.row_mut(i).fill(T::ZERO);
+        *m.at_mut(i, i) = x;
     }
 }
 
@@ -103,15 +132,14 @@ impl<T: Real> Transition for Bmm<T> {
         let d = self.state;
         let square = Mat::zeros(d, d);
         BmmWork {
-            tape: self.drift.tape(d, self.moments),
-            noise: self.noise.work(d, self.moments),
+            tape: self.drift.tape(d, self.moments, self.form.hidden(), Shape::Full),
+            noise: self.noise.work(d, self.moments, self.form),
             grad: self.drift.grad(),
             mean: vec![T::ZERO; d],
             base: square.clone(),
             next: square.clone(),
             step: square.clone(),
             half: square.clone(),
-            half_t: square.clone(),
             factor: vec![0.0; d * d],
             root: square.clone(),
             mean_bar: vec![T::ZERO; d],
@@ -154,14 +182,18 @@ impl<T: Real> Transition for Bmm<T> {
         to_bar: &[f64],
         from_bar: &mut [f64],
     ) {
-        self.forward(w, dt, u, from);
+        self.record(w, dt, u, from);
         let d = self.state;
         let h = T::of(dt);
         w.next.set_f64(&to_bar[d..]);
+        if self.form == CovarianceForm::Diagonal {
+            keep_diagonal(&mut w.next);
+        }
         // R̄ = Δt² Σ̄',  J̄ = 2 Δt Σ̄' (I + Δt J) Σ,  Σ̄ = (I + Δt J)ᵀ Σ̄' (I + Δt J)
-        product(&mut w.half, false, T::ONE, Left::Plain(&w.next), &w.step, Part::All);
+        product(&mut w.half, false, T::ONE, Left::Transposed(&w.next), &w.step, Part::All);
         product(&mut w.base_bar, false, T::ONE, Left::Transposed(&w.step), &w.half, Part::Symmetric);
-        let (_, bar) = w.tape.end_and_bar();
+        let (end, bar) = w.tape.end_and_bar();
+        bar.shape = end.shape;
         for i in 0..d {
             bar.mean[i] = h * T::of(to_bar[i]);
             w.mean_bar[i] = T::of(to_bar[i]);
@@ -170,7 +202,7 @@ impl<T: Real> Transition for Bmm<T> {
             *to = h * h * *x;
         }
         product(&mut bar.jac, false, h + h, Left::Plain(&w.half), &w.base, Part::All);
-        self.drift.pull(&mut w.tape, &mut w.base_bar, &mut w.grad);
+        self.drift.pull(&w.base, &mut w.tape, &mut w.base_bar, &mut w.grad);
         for (to, from) in w.mean_bar.iter_mut().zip(&w.tape.start_bar().mean) {
             *to += *from;
         }

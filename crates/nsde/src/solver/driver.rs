@@ -384,10 +384,10 @@ macro_rules! each_work {
 
 impl Engine {
     pub fn new(sde: &NeuralSde, options: Options) -> Result<Self> {
-        let moments = options.moments;
+        let (moments, form) = (options.moments, options.covariance);
         Ok(match (options.method, options.precision) {
-            (Method::Bmm, Precision::F64) => Engine::Bmm64(Pooled::new(Bmm::new(sde, moments))),
-            (Method::Bmm, Precision::F32) => Engine::Bmm32(Pooled::new(Bmm::new(sde, moments))),
+            (Method::Bmm, Precision::F64) => Engine::Bmm64(Pooled::new(Bmm::new(sde, moments, form))),
+            (Method::Bmm, Precision::F32) => Engine::Bmm32(Pooled::new(Bmm::new(sde, moments, form))),
             (Method::Cubature(u), Precision::F64) => Engine::Cubature64(Pooled::new(Cubature::new(sde, u)?)),
             (Method::Cubature(u), Precision::F32) => Engine::Cubature32(Pooled::new(Cubature::new(sde, u)?)),
             (Method::MonteCarlo { samples, seed }, Precision::F64) => {

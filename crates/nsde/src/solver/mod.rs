@@ -8,6 +8,7 @@ mod monte_carlo;
 mod noise;
 
 use crate::error::{Error, Result, dimension};
+use crate::flow::Shape;
 use crate::gaussian::{self, Gaussian};
 use crate::layer::Moments;
 use crate::sde::NeuralSde;
@@ -58,6 +59,29 @@ pub enum Precision {
     F32,
 }
 
+/// How much of the covariance of hidden units `bmm` carries; the other kernels ignore it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CovarianceForm {
+    /// All of it: `O(H³)` per layer of width `H`.
+    #[default]
+    Full,
+    /// `J Σ Jᵀ` and a diagonal: what a hidden unit owes to the state is exact, what it owes to
+    /// nonlinearity and dropout is taken as its own. `O(H² D)` per layer.
+    Structured,
+    /// Structured, and of the state's covariance only the variances are kept.
+    Diagonal,
+}
+
+impl CovarianceForm {
+    /// What hidden flows carry beyond `J Σ Jᵀ`.
+    pub(crate) fn hidden(self) -> Shape {
+        match self {
+            CovarianceForm::Full => Shape::Full,
+            CovarianceForm::Structured | CovarianceForm::Diagonal => Shape::Diagonal,
+        }
+    }
+}
+
 /// What a [`Solver`] does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -65,13 +89,20 @@ pub struct Options {
     pub method: Method,
     /// How `bmm` computes the moments of activations; the other kernels ignore it.
     pub moments: Moments,
+    /// How much of the covariance of hidden units `bmm` carries.
+    pub covariance: CovarianceForm,
     /// Scalar type of the kernels.
     pub precision: Precision,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { method: Method::Bmm, moments: Moments::default(), precision: Precision::F64 }
+        Options {
+            method: Method::Bmm,
+            moments: Moments::default(),
+            covariance: CovarianceForm::Full,
+            precision: Precision::F64,
+        }
     }
 }
 

@@ -3,8 +3,10 @@
 //! The paper calls `Q` central; it is a raw second moment. A diagonal `L` needs only the diagonal of
 //! the diffusion network's covariance, a full one `Q_ij = Σ_c E[L_ic L_jc]`.
 
+use super::CovarianceForm;
 use super::Stats;
-use crate::flow::Covariance;
+use crate::flow::{Base, Covariance, Shape, Variance};
+use crate::kernel::tile::Part;
 use crate::kernel::{Mat, Real};
 use crate::layer::Moments;
 use crate::network::{Chain, ChainGrad, Tape};
@@ -35,10 +37,16 @@ pub(crate) struct NoiseWork<T> {
 
 struct NetWork<T> {
     tape: Tape<T>,
-    covariance: Covariance<T>,
-    /// Cotangent of the covariance of the entries of `L`.
-    second_bar: Mat<T>,
+    entries: Entries<T>,
     grad: ChainGrad<T>,
+}
+
+/// Second moments of the entries of `L`.
+enum Entries<T> {
+    /// A diagonal `L`: their variances, and the cotangents of these.
+    Diagonal(Variance<T>, Vec<T>),
+    /// A triangle: their covariance, and its cotangent.
+    Full(Covariance<T>, Mat<T>),
 }
 
 impl<T: Real> Noise<T> {
@@ -72,15 +80,19 @@ impl<T: Real> Noise<T> {
         }
     }
 
-    pub fn work(&self, state: usize, moments: Moments) -> NoiseWork<T> {
+    pub fn work(&self, state: usize, moments: Moments, form: CovarianceForm) -> NoiseWork<T> {
         NoiseWork {
             net: match self {
-                Noise::Net { chain, .. } => {
+                Noise::Net { chain, full } => {
                     let out = chain.widths[chain.widths.len() - 1];
+                    let end = if *full { Shape::Full } else { Shape::Diagonal };
                     Some(NetWork {
-                        tape: chain.tape(state, moments),
-                        covariance: Covariance::zeros(out, state),
-                        second_bar: Mat::zeros(out, out),
+                        tape: chain.tape(state, moments, form.hidden(), end),
+                        entries: if *full {
+                            Entries::Full(Covariance::zeros(out, state), Mat::zeros(out, out))
+                        } else {
+                            Entries::Diagonal(Variance::zeros(out, state), vec![T::ZERO; out])
+                        },
                         grad: chain.grad(),
                     })
                 }
@@ -98,45 +110,49 @@ impl<T: Real> Noise<T> {
         }
     }
 
-    /// Adds `dt · Q` at `x ~ N(mean, base)`, inputs `u`, to `cov`.
+    /// Adds `dt · Q` at `x ~ N(mean, Σ)`, inputs `u`, to `cov`; `root` is `√Σ` for a white base.
     pub fn push(
         &self,
         work: &mut NoiseWork<T>,
         mean: &[T],
-        base: &Mat<T>,
+        base: Base<'_, T>,
+        root: Option<&Mat<T>>,
         u: &[f64],
         dt: f64,
         moments: Moments,
         stats: &mut Stats,
         cov: &mut Mat<T>,
     ) {
-        let d = base.rows;
+        let d = cov.rows;
         match (self, &mut work.net) {
-            (Noise::Net { chain, full }, Some(NetWork { tape, covariance, .. })) => {
-                set_start(tape, mean, u, d, chain.widths[0]);
+            (Noise::Net { chain, .. }, Some(NetWork { tape, entries, .. })) => {
+                set_start(tape, mean, root, u, d, chain.widths[0]);
                 chain.push(base, tape, moments, stats);
                 let out = tape.end();
                 let dt = T::of(dt);
-                if *full {
-                    covariance.push(out, base);
-                    for i in 0..d {
-                        for j in 0..=i {
-                            let mut q = T::ZERO;
-                            for c in 0..=j {
-                                let (a, b) = (triangle(i, c), triangle(j, c));
-                                q += covariance.cov.at(a, b) + out.mean[a] * out.mean[b];
-                            }
-                            *cov.at_mut(i, j) += dt * q;
-                            if i != j {
-                                *cov.at_mut(j, i) += dt * q;
+                match entries {
+                    Entries::Full(covariance, _) => {
+                        covariance.push(out, base, Part::Symmetric);
+                        for i in 0..d {
+                            for j in 0..=i {
+                                let mut q = T::ZERO;
+                                for c in 0..=j {
+                                    let (a, b) = (triangle(i, c), triangle(j, c));
+                                    q += covariance.cov.at(a, b) + out.mean[a] * out.mean[b];
+                                }
+                                *cov.at_mut(i, j) += dt * q;
+                                if i != j {
+                                    *cov.at_mut(j, i) += dt * q;
+                                }
                             }
                         }
                     }
-                } else {
-                    covariance.push_cross(out, base);
-                    for i in 0..d {
-                        let q = covariance.variance(out, i) + out.mean[i] * out.mean[i];
-                        *cov.at_mut(i, i) += dt * q;
+                    Entries::Diagonal(variance, _) => {
+                        variance.push(out, base);
+                        for i in 0..d {
+                            let q = variance.var[i] + out.mean[i] * out.mean[i];
+                            *cov.at_mut(i, i) += dt * q;
+                        }
                     }
                 }
             }
@@ -168,33 +184,41 @@ impl<T: Real> Noise<T> {
     ) {
         let d = base.rows;
         match (self, &mut work.net) {
-            (Noise::Net { chain, full }, Some(NetWork { tape, covariance, second_bar, grad })) => {
+            (Noise::Net { chain, .. }, Some(NetWork { tape, entries, grad })) => {
                 let dt = T::of(dt);
                 let (out, bar) = tape.end_and_bar();
-                bar.fill_zero();
-                bar.linear = false;
-                if *full {
-                    second_bar.fill_zero();
-                    for i in 0..d {
-                        for j in 0..d {
-                            let q_bar = dt * cov_bar.at(i, j);
-                            for c in 0..=i.min(j) {
-                                let (a, b) = (triangle(i, c), triangle(j, c));
-                                *second_bar.at_mut(a, b) += q_bar;
-                                bar.mean[a] += q_bar * out.mean[b];
-                                bar.mean[b] += q_bar * out.mean[a];
+                bar.shape = out.shape;
+                bar.mean.fill(T::ZERO);
+                bar.jac.fill_zero();
+                match entries {
+                    Entries::Full(covariance, second_bar) => {
+                        second_bar.fill_zero();
+                        for i in 0..d {
+                            for j in 0..d {
+                                let q_bar = dt * cov_bar.at(i, j);
+                                for c in 0..=i.min(j) {
+                                    let (a, b) = (triangle(i, c), triangle(j, c));
+                                    *second_bar.at_mut(a, b) += q_bar;
+                                    bar.mean[a] += q_bar * out.mean[b];
+                                    bar.mean[b] += q_bar * out.mean[a];
+                                }
                             }
                         }
+                        if out.shape == Shape::Full {
+                            bar.resid.copy_from(second_bar);
+                        }
+                        covariance.pull(out, base, second_bar, bar, base_bar);
                     }
-                    covariance.pull(out, second_bar, bar, base_bar);
-                } else {
-                    for i in 0..d {
-                        let q_bar = dt * cov_bar.at(i, i);
-                        bar.mean[i] = q_bar * (out.mean[i] + out.mean[i]);
-                        covariance.pull_variance(out, i, q_bar, bar, base_bar);
+                    Entries::Diagonal(variance, var_bar) => {
+                        for i in 0..d {
+                            var_bar[i] = dt * cov_bar.at(i, i);
+                            bar.mean[i] = var_bar[i] * (out.mean[i] + out.mean[i]);
+                            bar.diag[i] = var_bar[i];
+                        }
+                        variance.pull(out, var_bar, bar, base_bar);
                     }
                 }
-                chain.pull(tape, base_bar, grad);
+                chain.pull(base, tape, base_bar, grad);
                 for (to, from) in mean_bar.iter_mut().zip(&tape.start_bar().mean).take(d) {
                     *to += *from;
                 }
@@ -245,13 +269,28 @@ impl<T: Real> Noise<T> {
     }
 }
 
-/// Puts `[mean, u]` with Jacobian `[I; 0]` at the start of a tape.
-pub(crate) fn set_start<T: Real>(tape: &mut Tape<T>, mean: &[T], u: &[f64], state: usize, width: usize) {
+/// Puts `[mean, u]` at the start of a tape, with the Jacobian `[I; 0]` or, in white coordinates,
+/// `[√Σ; 0]`.
+pub(crate) fn set_start<T: Real>(
+    tape: &mut Tape<T>,
+    mean: &[T],
+    root: Option<&Mat<T>>,
+    u: &[f64],
+    state: usize,
+    width: usize,
+) {
     let start = tape.start();
     start.mean[..state].copy_from_slice(&mean[..state]);
     for (to, from) in start.mean[state..width].iter_mut().zip(u) {
         *to = T::of(*from);
     }
-    start.jac.set_identity();
-    start.linear = true;
+    match root {
+        None => start.jac.set_identity(),
+        Some(root) => {
+            let (top, inputs) = start.jac.data.split_at_mut(root.data.len());
+            top.copy_from_slice(&root.data);
+            inputs.fill(T::ZERO);
+        }
+    }
+    start.shape = Shape::Zero;
 }
