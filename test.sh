@@ -50,7 +50,7 @@ while IFS= read -r name; do
 done < <(grep -ohE '`[a-z_/]+\.rs(::[A-Za-z0-9_]+)+`' docs/equations.md docs/departures.md | tr -d '\140' | sort -u)
 # Every link to a file, from where the document lies.
 linked=0
-for page in *.md docs/*.md; do
+for page in *.md docs/*.md bench/*.md; do
   while IFS= read -r link; do
     if [ ! -e "$(dirname "$page")/${link%%#*}" ]; then
       echo "$page links to $link, which is not there" >&2
@@ -66,6 +66,9 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
 step "benches compile"
 cargo bench --workspace --no-run --locked
+
+step "instruction counts"
+bash bench/instructions.sh
 
 step "tests"
 log=$(mktemp)

@@ -27,10 +27,13 @@ pub struct Demo {
     /// Seed of the simulation and the training
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Instead: multi-step BMM against one-step training and Monte Carlo with 64 particles, three seeds,
-    /// with the seconds each of them took
+    /// Instead: multi-step BMM against one-step training and Monte Carlo with 64 particles, three seeds;
+    /// the others may train for as many seconds as BMM needs
     #[arg(long, conflicts_with = "quick")]
     pub compare: bool,
+    /// Updates of BMM in a comparison
+    #[arg(long, value_name = "N", default_value_t = 300, requires = "compare")]
+    pub updates: usize,
     /// Say nothing on the way
     #[arg(long, short)]
     pub quiet: bool,
@@ -130,54 +133,84 @@ fn settings(steps: usize, seed: u64) -> Settings {
     settings
 }
 
-/// Updates of multi-step BMM in a comparison; one-step training, whose updates are shorter, gets more.
-const COMPARED_STEPS: usize = 600;
-const ONE_STEP_FACTOR: usize = 8;
+/// A way to train, and the kernel that predicts with the result.
+struct Contender {
+    name: &'static str,
+    horizon: usize,
+    method: &'static str,
+    options: Options,
+}
+
+/// Updates that tell how long one takes.
+const PROBE: usize = 20;
 
 fn compare(args: &Demo) -> Result<()> {
     let particles = Options { method: Method::MonteCarlo { samples: 64, seed: 0 }, ..Options::default() };
     let bmm = Options::default();
-    // Name, horizon, training kernel, updates, prediction kernel.
-    let rows = [
-        ("multi-step BMM", 10, "bmm", COMPARED_STEPS, bmm),
-        ("one-step, predicted by BMM", 1, "bmm", COMPARED_STEPS * ONE_STEP_FACTOR, bmm),
-        ("MC 64, predicted by MC 64", 10, "mc", COMPARED_STEPS, particles),
-        ("MC 64, predicted by BMM", 10, "mc", COMPARED_STEPS, bmm),
+    let contenders = [
+        Contender { name: "multi-step BMM", horizon: 10, method: "bmm", options: bmm },
+        Contender { name: "one-step, predicted by BMM", horizon: 1, method: "bmm", options: bmm },
+        Contender { name: "MC 64, predicted by MC 64", horizon: 10, method: "mc", options: particles },
+        Contender { name: "MC 64, predicted by BMM", horizon: 10, method: "mc", options: bmm },
     ];
+    // Seconds that BMM took, per seed: all that the others get.
+    let mut budget = [0.0; 3];
     let mut lines = Vec::new();
-    for (name, horizon, method, steps, options) in rows {
-        let (mut mse, mut nll, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
-        for seed in args.seed..args.seed + 3 {
+    for c in &contenders {
+        let (mut mse, mut nll, mut seconds, mut updates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (i, seed) in (args.seed..args.seed + 3).enumerate() {
             let how = Recording { paths: 128, rows: ROWS, spacing: 0.05, substeps: 500, seed };
             let (data, _) = lotka_volterra(how);
             let train = first_half(&data);
-            let mut settings = settings(steps, seed);
-            settings.train.horizon = vec![horizon];
-            settings.train.method = method.into();
-            let job = Job { settings: &settings, data: &train, source: None, quiet: args.quiet };
-            let prepared = job.prepare()?;
-            let began = Instant::now();
-            let state = job.train(&prepared, 0, None, &AtomicBool::new(false))?;
-            seconds.push(began.elapsed().as_secs_f64());
-            let model = job.model(&prepared, &[state], 0.0)?;
-            let protocol = Protocol { from_start: true, skip: TRAINED, options, ..Protocol::default() };
+            let fit = |steps: usize| -> Result<(nsde::Model, f64)> {
+                let mut settings = settings(steps, seed);
+                settings.train.horizon = vec![c.horizon];
+                settings.train.method = c.method.into();
+                settings.train.precision = "f32".into();
+                let job = Job { settings: &settings, data: &train, source: None, quiet: args.quiet };
+                let prepared = job.prepare()?;
+                let began = Instant::now();
+                let state = job.train(&prepared, 0, None, &AtomicBool::new(false))?;
+                let took = began.elapsed().as_secs_f64();
+                Ok((job.model(&prepared, &[state], 0.0)?, took))
+            };
+            let steps = if budget[i] > 0.0 {
+                let (_, probe) = fit(PROBE)?;
+                (budget[i] * PROBE as f64 / probe).max(1.0) as usize
+            } else {
+                args.updates
+            };
+            let (model, took) = fit(steps)?;
+            if budget[i] == 0.0 {
+                budget[i] = took;
+            }
+            let protocol =
+                Protocol { from_start: true, skip: TRAINED, options: c.options, ..Protocol::default() };
             let scores = crate::command::evaluate::evaluate(&model, &data, &protocol)?.overall;
             let scores = scores.context("no forecast could be scored")?;
             mse.push(scores.mse_per_coordinate);
             nll.push(scores.nll);
+            seconds.push(took);
+            updates.push(steps as f64);
         }
         let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
         let each = nll.iter().map(|x| format!("{x:.2}")).collect::<Vec<_>>().join(", ");
         lines.push(format!(
-            "{name:<30}{:>8.3}{:>8.3}{:>8.1}   {each}",
+            "{:<30}{:>8.3}{:>8.3}{:>8.1}{:>9.0}   {each}",
+            c.name,
             mean(&mse),
             mean(&nll),
-            mean(&seconds)
+            mean(&seconds),
+            mean(&updates)
         ));
     }
     output::print(|out| {
         writeln!(out, "Lotka–Volterra, rollout from t = 0, second half scored, mean of three seeds")?;
-        writeln!(out, "{:<30}{:>8}{:>8}{:>8}   NLL of each seed", "", "MSE", "NLL", "seconds")?;
+        writeln!(
+            out,
+            "{:<30}{:>8}{:>8}{:>8}{:>9}   NLL of each seed",
+            "", "MSE", "NLL", "seconds", "updates"
+        )?;
         lines.iter().try_for_each(|l| writeln!(out, "{l}"))
     })
 }

@@ -45,9 +45,11 @@ pub trait Real:
     /// `a·b + c`, fused where the machine fuses.
     fn vfma<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     fn vsum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
-    /// The transpose of a block.
+    /// Rows and columns of a block that [`flip`](Real::flip) transposes: a vector of 32 bytes.
+    const SIDE: usize = 32 / size_of::<Self>();
+    /// Transposes a block whose rows are `across` apart into one whose rows are `down` apart.
     #[cfg(target_arch = "x86_64")]
-    fn flip(simd: pulp::x86::V3, block: &super::transpose::Block<Self>) -> super::transpose::Block<Self>;
+    fn flip(simd: pulp::x86::V3, from: &[Self], across: usize, to: &mut [Self], down: usize);
 }
 
 macro_rules! real {
@@ -95,11 +97,8 @@ macro_rules! real {
             }
             #[cfg(target_arch = "x86_64")]
             #[inline(always)]
-            fn flip(
-                simd: pulp::x86::V3,
-                block: &super::transpose::Block<Self>,
-            ) -> super::transpose::Block<Self> {
-                super::transpose::wide::$flip(simd, block)
+            fn flip(simd: pulp::x86::V3, from: &[Self], across: usize, to: &mut [Self], down: usize) {
+                super::transpose::wide::$flip(simd, from, across, to, down)
             }
         }
     };

@@ -1,14 +1,6 @@
-//! Transposes in blocks of eight by eight, in registers where the machine can.
-//!
-//! Rows are padded with zeros to whole cache lines, so that a block may reach beyond the last column;
-//! rows beyond the last are taken as zero and never written.
+//! Transposes in square blocks, in registers where the machine can.
 
 use super::{Mat, Real};
-
-/// Side of a block.
-pub(crate) const SIDE: usize = 8;
-
-pub(crate) type Block<T> = [[T; SIDE]; SIDE];
 
 /// Copies the lower triangle of a square matrix onto the upper one.
 pub(crate) fn mirror<T: Real>(m: &mut Mat<T>) {
@@ -30,66 +22,65 @@ fn run<T: Real>(job: Job<'_, T>) {
     if let Some(simd) = pulp::x86::V3::try_new() {
         return pulp::Simd::vectorize(simd, wide::Wide(simd, job));
     }
-    job.run(|block| std::array::from_fn(|j| std::array::from_fn(|i| block[i][j])));
+    job.run(|from, across, to, down| flip(from, across, to, down, T::SIDE, T::SIDE));
+}
+
+/// One block by hand, `rows` by `cols` entries of `from`, whose rows are `across` apart.
+#[inline(always)]
+fn flip<T: Real>(from: &[T], across: usize, to: &mut [T], down: usize, rows: usize, cols: usize) {
+    for i in 0..rows {
+        for j in 0..cols {
+            to[j * down + i] = from[i * across + j];
+        }
+    }
 }
 
 impl<T: Real> Job<'_, T> {
+    /// `whole` moves a block of [`Real::SIDE`] rows and columns.
     #[inline(always)]
-    fn run(self, flip: impl Fn(&Block<T>) -> Block<T>) {
+    fn run(self, whole: impl Fn(&[T], usize, &mut [T], usize)) {
         match self {
             Job::Mirror(m) => {
                 let (n, stride) = (m.rows, m.stride);
-                for i in (0..n).step_by(SIDE) {
-                    for j in (0..i).step_by(SIDE) {
-                        let block = flip(&load(&m.data, stride, n, i, j));
-                        store(&mut m.data, stride, n, j, i, &block);
+                for i in (0..n).step_by(T::SIDE) {
+                    let height = T::SIDE.min(n - i);
+                    let (above, below) = m.data.split_at_mut(i * stride);
+                    for j in (0..i).step_by(T::SIDE) {
+                        let (from, to) = (&below[j..], &mut above[j * stride + i..]);
+                        if height == T::SIDE {
+                            whole(from, stride, to, stride);
+                        } else {
+                            flip(from, stride, to, stride, height, T::SIDE);
+                        }
                     }
-                    let block = load(&m.data, stride, n, i, i);
-                    let above = flip(&block);
-                    let whole: Block<T> = std::array::from_fn(|r| {
-                        std::array::from_fn(|c| if c > r { above[r][c] } else { block[r][c] })
-                    });
-                    store(&mut m.data, stride, n, i, i, &whole);
+                    for row in 1..height {
+                        for column in 0..row {
+                            below[column * stride + i + row] = below[row * stride + i + column];
+                        }
+                    }
                 }
             }
             Job::Transpose { to, from } => {
-                for i in (0..from.rows).step_by(SIDE) {
-                    for j in (0..from.cols).step_by(SIDE) {
-                        let block = flip(&load(&from.data, from.stride, from.rows, i, j));
-                        store(&mut to.data, to.stride, to.rows, j, i, &block);
+                for i in (0..from.rows).step_by(T::SIDE) {
+                    for j in (0..from.cols).step_by(T::SIDE) {
+                        let (rows, cols) = (T::SIDE.min(from.rows - i), T::SIDE.min(from.cols - j));
+                        let (across, down) = (from.stride, to.stride);
+                        let (from, to) = (&from.data[i * across + j..], &mut to.data[j * down + i..]);
+                        if rows == T::SIDE && cols == T::SIDE {
+                            whole(from, across, to, down);
+                        } else {
+                            flip(from, across, to, down, rows, cols);
+                        }
                     }
                 }
             }
-        }
-    }
-}
-
-#[inline(always)]
-fn load<T: Real>(data: &[T], stride: usize, rows: usize, i: usize, j: usize) -> Block<T> {
-    let row =
-        |r: usize| -> [T; SIDE] { data[(i + r) * stride + j..].first_chunk().copied().unwrap_or_default() };
-    if i + SIDE <= rows {
-        return std::array::from_fn(row);
-    }
-    std::array::from_fn(|r| if i + r < rows { row(r) } else { [T::ZERO; SIDE] })
-}
-
-#[inline(always)]
-fn store<T: Real>(data: &mut [T], stride: usize, rows: usize, i: usize, j: usize, block: &Block<T>) {
-    if i + SIDE <= rows {
-        for r in 0..SIDE {
-            data[(i + r) * stride + j..][..SIDE].copy_from_slice(&block[r]);
-        }
-    } else {
-        for r in 0..rows - i {
-            data[(i + r) * stride + j..][..SIDE].copy_from_slice(&block[r]);
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod wide {
-    use super::{Block, Job, Real};
+    use super::{Job, Real};
     use pulp::cast;
     use pulp::x86::V3;
     use std::arch::x86_64::{__m256, __m256d};
@@ -104,62 +95,65 @@ pub(crate) mod wide {
             let Wide(simd, job) = self;
             job.run(
                 #[inline(always)]
-                |block| T::flip(simd, block),
+                |from, across, to, down| T::flip(simd, from, across, to, down),
             );
         }
     }
 
-    /// Pairs, then pairs of pairs, then halves change places.
+    /// Eight by eight: pairs, then pairs of pairs, then halves change places.
     #[inline(always)]
-    pub(crate) fn flip_f32(simd: V3, block: &Block<f32>) -> Block<f32> {
+    pub(crate) fn flip_f32(simd: V3, from: &[f32], across: usize, to: &mut [f32], down: usize) {
         let avx = simd.avx;
-        let row = |i: usize| -> __m256 { cast(block[i]) };
-        let mut pairs = [avx._mm256_setzero_ps(); 8];
+        let row = |i: usize| -> __m256 {
+            let row: &[f32; 8] = from[i * across..].first_chunk().unwrap_or(&[0.0; 8]);
+            cast(*row)
+        };
+        let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
+        let (r4, r5, r6, r7) = (row(4), row(5), row(6), row(7));
+        let low = |a, b| avx._mm256_unpacklo_ps(a, b);
+        let high = |a, b| avx._mm256_unpackhi_ps(a, b);
+        let first = |a, b| avx._mm256_shuffle_ps::<0x44>(a, b);
+        let last = |a, b| avx._mm256_shuffle_ps::<0xEE>(a, b);
+        let top = [
+            first(low(r0, r1), low(r2, r3)),
+            last(low(r0, r1), low(r2, r3)),
+            first(high(r0, r1), high(r2, r3)),
+            last(high(r0, r1), high(r2, r3)),
+        ];
+        let bottom = [
+            first(low(r4, r5), low(r6, r7)),
+            last(low(r4, r5), low(r6, r7)),
+            first(high(r4, r5), high(r6, r7)),
+            last(high(r4, r5), high(r6, r7)),
+        ];
         for k in 0..4 {
-            let (a, b) = (row(2 * k), row(2 * k + 1));
-            pairs[2 * k] = avx._mm256_unpacklo_ps(a, b);
-            pairs[2 * k + 1] = avx._mm256_unpackhi_ps(a, b);
+            let near: [f32; 8] = cast(avx._mm256_permute2f128_ps::<0x20>(top[k], bottom[k]));
+            let far: [f32; 8] = cast(avx._mm256_permute2f128_ps::<0x31>(top[k], bottom[k]));
+            to[k * down..][..8].copy_from_slice(&near);
+            to[(k + 4) * down..][..8].copy_from_slice(&far);
         }
-        let mut fours = pairs;
-        for k in [0, 4] {
-            fours[k] = avx._mm256_shuffle_ps::<0x44>(pairs[k], pairs[k + 2]);
-            fours[k + 1] = avx._mm256_shuffle_ps::<0xEE>(pairs[k], pairs[k + 2]);
-            fours[k + 2] = avx._mm256_shuffle_ps::<0x44>(pairs[k + 1], pairs[k + 3]);
-            fours[k + 3] = avx._mm256_shuffle_ps::<0xEE>(pairs[k + 1], pairs[k + 3]);
-        }
-        std::array::from_fn(|i| {
-            let (a, b) = (fours[i % 4], fours[i % 4 + 4]);
-            cast(if i < 4 {
-                avx._mm256_permute2f128_ps::<0x20>(a, b)
-            } else {
-                avx._mm256_permute2f128_ps::<0x31>(a, b)
-            })
-        })
     }
 
+    /// Four by four.
     #[inline(always)]
-    pub(crate) fn flip_f64(simd: V3, block: &Block<f64>) -> Block<f64> {
-        let mut out = [[0.0; 8]; 8];
-        for (i, j) in [(0, 0), (0, 4), (4, 0), (4, 4)] {
-            let avx = simd.avx;
-            let row = |r: usize| -> __m256d {
-                let b = &block[i + r];
-                cast([b[j], b[j + 1], b[j + 2], b[j + 3]])
-            };
-            let low = [avx._mm256_unpacklo_pd(row(0), row(1)), avx._mm256_unpacklo_pd(row(2), row(3))];
-            let high = [avx._mm256_unpackhi_pd(row(0), row(1)), avx._mm256_unpackhi_pd(row(2), row(3))];
-            let columns = [
-                avx._mm256_permute2f128_pd::<0x20>(low[0], low[1]),
-                avx._mm256_permute2f128_pd::<0x20>(high[0], high[1]),
-                avx._mm256_permute2f128_pd::<0x31>(low[0], low[1]),
-                avx._mm256_permute2f128_pd::<0x31>(high[0], high[1]),
-            ];
-            for (c, column) in columns.into_iter().enumerate() {
-                let column: [f64; 4] = cast(column);
-                out[j + c][i..i + 4].copy_from_slice(&column);
-            }
+    pub(crate) fn flip_f64(simd: V3, from: &[f64], across: usize, to: &mut [f64], down: usize) {
+        let avx = simd.avx;
+        let row = |i: usize| -> __m256d {
+            let row: &[f64; 4] = from[i * across..].first_chunk().unwrap_or(&[0.0; 4]);
+            cast(*row)
+        };
+        let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
+        let low = [avx._mm256_unpacklo_pd(r0, r1), avx._mm256_unpacklo_pd(r2, r3)];
+        let high = [avx._mm256_unpackhi_pd(r0, r1), avx._mm256_unpackhi_pd(r2, r3)];
+        let columns: [[f64; 4]; 4] = [
+            cast(avx._mm256_permute2f128_pd::<0x20>(low[0], low[1])),
+            cast(avx._mm256_permute2f128_pd::<0x20>(high[0], high[1])),
+            cast(avx._mm256_permute2f128_pd::<0x31>(low[0], low[1])),
+            cast(avx._mm256_permute2f128_pd::<0x31>(high[0], high[1])),
+        ];
+        for (k, column) in columns.iter().enumerate() {
+            to[k * down..][..4].copy_from_slice(column);
         }
-        out
     }
 }
 

@@ -1,0 +1,223 @@
+"""Writes the results: tables in Markdown and CSV, charts in SVG and PNG."""
+
+import csv
+import datetime
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+matplotlib.rcParams["svg.hashsalt"] = "nsde"
+import matplotlib.pyplot as plt  # noqa: E402
+
+from configs import CONFIGS, step_flops  # noqa: E402
+
+PEAK_CONFIGS = ("B", "G")
+FIGURES = {"forward_ms": "forward", "gradient_ms": "forward + backward"}
+AXES = {"dim": "dimension D", "width": "width H", "steps": "steps K", "batch": "batch"}
+STYLES = {
+    "nsde series": ("nsde, series", "#0b6e4f", "o"),
+    "nsde paper": ("nsde, paper", "#6aa84f", "s"),
+    "eager": ("PyTorch", "#c0392b", "^"),
+}
+
+
+def write_csv(path: Path, rows: list[dict]) -> None:
+    """One line per row; figures with five digits."""
+    names = list(dict.fromkeys(k for row in rows for k in row))
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        for row in rows:
+            cells = (row.get(k) for k in names)
+            writer.writerow(["" if x is None else f"{x:.5g}" if isinstance(x, float) else x for x in cells])
+
+
+def table(head: list[str], rows: list[list[object]]) -> list[str]:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+
+
+def digits(x: float | None) -> str:
+    """Three significant digits without an exponent."""
+    if x is None:
+        return "–"
+    return f"{x:.0f}" if x >= 100 else f"{x:.3g}"
+
+
+def best(rows: list[dict], config: str, peers: tuple[str, ...], precision: str, figure: str) -> float | None:
+    """The smallest median over the given peers and all numbers of threads."""
+    times = [
+        r[figure]
+        for r in rows
+        if r["config"] == config and r["peer"] in peers and r["precision"] == precision
+    ]
+    return min(times, default=None)
+
+
+def ratio(slow: float | None, fast: float | None) -> str:
+    """`slow / fast`."""
+    return "–" if slow is None or fast is None else f"{digits(slow / fast)}×"
+
+
+def machine() -> str:
+    """Processor and number of cores, from /proc/cpuinfo."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{len(models)} × {models[0]}" if models else "unknown"
+
+
+def commit() -> str:
+    """The commit, and whether the files differ from it."""
+
+    def git(*args: str) -> str:
+        return subprocess.run(["git", *args], capture_output=True, text=True, check=False).stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + (" with uncommitted changes" if changed else "")
+
+
+def ratios(rows: list[dict], configs: list[str]) -> list[str]:
+    """PyTorch over ours."""
+    lines = []
+    for config in configs:
+        line: list[object] = [config]
+        for figure in FIGURES:
+            theirs = best(rows, config, ("eager", "compiled"), "f32", figure)
+            line += [digits(theirs)]
+            for moments in ("series", "paper"):
+                ours = best(rows, config, (f"nsde {moments}",), "f32", figure)
+                line += [f"{digits(ours)} ({ratio(theirs, ours)})"]
+        lines.append(line)
+    head = ["configuration"]
+    for name in FIGURES.values():
+        head += [f"{name}: PyTorch", "ours, series", "ours, paper"]
+    return table(head, lines)
+
+
+def sampling(rows: list[dict], configs: list[str]) -> list[str]:
+    """Monte Carlo in PyTorch beside ours."""
+    peers = {"mc16": "16 particles", "mc64": "64 particles", "torchsde64": "torchsde, 64 particles"}
+    lines = []
+    for config in configs:
+        for figure, name in FIGURES.items():
+            ours = best(rows, config, ("nsde series",), "f32", figure)
+            theirs = [best(rows, config, (peer,), "f32", figure) for peer in peers]
+            lines.append([config, name, digits(ours), *(f"{digits(t)} ({ratio(t, ours)})" for t in theirs)])
+    return table(["configuration", "", "ours, series", *peers.values()], lines)
+
+
+def shares(rows: list[dict], peaks: list[dict]) -> list[str]:
+    """What share of the machine's peak the forward pass reaches."""
+    top = {(p["peak"], p["threads"]): p["gflops"] for p in peaks}
+    lines = []
+    for r in rows:
+        if r["config"] in PEAK_CONFIGS and r["peer"].startswith("nsde"):
+            flops = step_flops(CONFIGS[r["config"]]) * r["steps"] * r["batch"]
+            rate = 1e-6 * flops / r["forward_ms"]
+            peak = top[r["precision"], r["threads"]]
+            mode = r["peer"].removeprefix("nsde ")
+            share = f"{100 * rate / peak:.0f} %"
+            lines.append([r["config"], mode, r["precision"], r["threads"], digits(rate), peak, share])
+    return table(["configuration", "mode", "precision", "threads", "GFLOP/s", "peak", "share"], lines)
+
+
+def charts(out: Path, grown: list[dict]) -> None:
+    """Time and memory along each axis, ours against PyTorch."""
+    labels = {f: f"{name}, ms" for f, name in FIGURES.items()} | {"peak_mb": "peak memory, MB"}
+    for figure, label in labels.items():
+        fig, panels = plt.subplots(1, len(AXES), figsize=(13, 3.4), sharey=True, layout="constrained")
+        for panel, (axis, name) in zip(panels, AXES.items()):
+            for peer, (title, colour, marker) in STYLES.items():
+                of_peer = [r for r in grown if r["axis"] == axis and r["peer"] == peer]
+                points = [(r[axis], r[figure]) for r in of_peer if r[figure]]
+                x, y = [p[0] for p in points], [p[1] for p in points]
+                panel.loglog(x, y, color=colour, marker=marker, markersize=4, label=title)
+            panel.set_xlabel(name)
+            ticks = sorted({r[axis] for r in grown if r["axis"] == axis})
+            panel.set_xticks(ticks, [str(t) for t in ticks])
+            panel.minorticks_off()
+            panel.grid(True, color="#dddddd", linewidth=0.6)
+            panel.spines[["top", "right"]].set_visible(False)
+        panels[0].set_ylabel(label)
+        panels[0].legend(frameon=False)
+        stem = out / f"growth_{figure.rsplit('_', 1)[0]}"
+        fig.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+        fig.savefig(stem.with_suffix(".png"), dpi=150)
+        plt.close(fig)
+
+
+def raw_times(rows: list[dict], notes: dict[tuple[str, str, int], str]) -> list[str]:
+    """Every median, and every figure that is missing with its reason."""
+    keys = ("config", "peer", "precision", "threads", "rounds")
+    lines = [[*(r[k] for k in keys), digits(r["forward_ms"]), digits(r["gradient_ms"])] for r in rows]
+    lines += [[config, peer, "f32", threads, 0, why, why] for (config, peer, threads), why in notes.items()]
+    lines.sort(key=lambda line: (line[0], line[1], line[2], line[3]))
+    return table(["configuration", *keys[1:], "forward, ms", "forward + backward, ms"], lines)
+
+
+def layout(config: str, steps: int) -> list[object]:
+    """A row that says what a configuration is."""
+    c = CONFIGS[config]
+    diffusion = "constant" if c.diffusion is None else "–".join(map(str, c.diffusion))
+    timed = f"{steps} of {c.steps}" if steps != c.steps else str(steps)
+    return [config, c.dim, c.inputs, "–".join(map(str, c.drift)), diffusion, c.batch, timed]
+
+
+def write_report(
+    out: Path,
+    command: str,
+    minutes: float,
+    checked: list[dict],
+    peaks: list[dict],
+    raw: list[dict],
+    rows: list[dict],
+    notes: dict[tuple[str, str, int], str],
+    grown: list[dict],
+) -> None:
+    """Everything into the folder `out`."""
+    out.mkdir(parents=True, exist_ok=True)
+    write_csv(out / "check.csv", checked)
+    write_csv(out / "peak.csv", peaks)
+    write_csv(out / "rounds.csv", raw)
+    write_csv(out / "times.csv", rows)
+    write_csv(out / "growth.csv", grown)
+    charts(out, grown)
+    steps = {r["config"]: r["steps"] for r in rows}
+    sampled = sorted({r["config"] for r in rows if r["peer"] == "mc64"})
+    baseline = min((r["baseline_mb"] for r in grown if r["baseline_mb"]), default=None)
+    today = datetime.datetime.now(datetime.UTC).date()
+    text = ["# Speed against PyTorch", ""]
+    text += [f"Written by `{command}`; do not edit. [What is measured](../../bench/README.md).", ""]
+    text += table(
+        ["date", "commit", "machine", "PyTorch", "torchsde", "took"],
+        [[today, commit(), machine(), version("torch"), version("torchsde"), f"{minutes:.1f} min"]],
+    )
+    text += ["", "Milliseconds for a whole batch over all steps, f32, the median over rounds, each peer at its better"]
+    text += ["number of threads (1 or 2); PyTorch eager or compiled, whichever is faster. In brackets: PyTorch over ours.", ""]
+    text += ratios(rows, list(steps))
+    text += ["", "## Configurations", ""]
+    head = ["configuration", "state", "inputs", "drift, hidden", "diffusion, hidden", "batch", "steps"]
+    text += table(head, [layout(c, k) for c, k in steps.items()])
+    text += ["", "## Same numbers", ""]
+    text += ["Largest difference from PyTorch, `paper` mode, relative to the largest entry of each array.", ""]
+    what = ("mean", "covariance", "gradient")
+    checks = [[r["config"], r["precision"], *(f"{r[k]:.1e}" for k in what)] for r in checked]
+    text += table(["configuration", "precision", *what], checks)
+    text += ["", "## Against sampling", ""]
+    text += ["Euler–Maruyama in PyTorch, masks redrawn at each step, ms. In brackets: over ours. Below 1× sampling is faster;"]
+    text += ["its moments carry the error of so few particles.", ""]
+    text += sampling(rows, sampled)
+    text += ["", "## Share of the multiply-add peak, forward", ""]
+    text += ["Flops of the matrix products only (`step_flops` in bench/configs.py), so these are lower bounds.", ""]
+    text += shares(rows, peaks)
+    text += ["", "## Growth", ""]
+    text += ["One thread, f32, around D = 8, H = 64, K = 10, batch 16 (`growth.csv`). Memory is the peak of a fresh process that"]
+    text += [f"runs forward and backward; {digits(baseline)} MB of PyTorch's are there before it computes anything.", ""]
+    text += [f"![{name}](growth_{name}.png)" for name in ("gradient", "forward", "peak")]
+    text += ["", "## All times", "", "Every round: `rounds.csv`.", ""]
+    text += raw_times(rows, notes)
+    (out / "README.md").write_text("\n".join(text) + "\n")
