@@ -4,6 +4,7 @@ pub(crate) mod cholesky;
 pub(crate) mod elementary;
 pub(crate) mod legendre;
 pub(crate) mod mat;
+pub(crate) mod paper;
 pub(crate) mod real;
 pub(crate) mod rows;
 pub(crate) mod series;

@@ -1,5 +1,6 @@
 //! The scalar of the kernels: a sealed trait over `f32` and `f64`, with its SIMD vector.
 
+use super::{elementary, paper};
 use pulp::Simd;
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub};
@@ -45,15 +46,50 @@ pub trait Real:
     /// `a·b + c`, fused where the machine fuses.
     fn vfma<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     fn vsum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+    fn vsub<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    fn vdiv<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    fn vmin<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    fn vmax<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    fn vsqrt<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
+    /// The number whose exponent field is the last bits of `a`: the last step of `2ˣ`.
+    fn vexponent<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
+
     /// Rows and columns of a block that [`flip`](Real::flip) transposes: a vector of 32 bytes.
     const SIDE: usize = 32 / size_of::<Self>();
     /// Transposes a block whose rows are `across` apart into one whose rows are `down` apart.
     #[cfg(target_arch = "x86_64")]
     fn flip(simd: pulp::x86::V3, from: &[Self], across: usize, to: &mut [Self], down: usize);
+
+    /// Rounds a small number to an integer when added, and leaves it in the last bits, the bias of the
+    /// exponent included.
+    const ROUND: Self;
+    /// Smallest argument of `2ˣ` that leaves room for factors before the result is subnormal.
+    const EXPONENT_MIN: Self;
+    /// `2ˣ` on `[−½, ½]`.
+    const EXP2: &'static [Self];
+    /// The function of `kernel/paper.rs` on `[0, 1]`.
+    const PAPER: &'static [Self];
+}
+
+#[inline(always)]
+fn exponent_f32<S: Simd>(simd: S, a: S::f32s) -> S::f32s {
+    let bits = simd.wrapping_dyn_shl_u32s(simd.transmute_u32s_f32s(a), simd.splat_u32s(23));
+    simd.transmute_f32s_u32s(bits)
+}
+
+/// A product, because there is no shift of these; the compiler knows that it is one.
+#[inline(always)]
+fn exponent_f64<S: Simd>(simd: S, a: S::f64s) -> S::f64s {
+    let bits = simd.mul_u64s(simd.transmute_u64s_f64s(a), simd.splat_u64s(1 << 52));
+    simd.transmute_f64s_u64s(bits)
 }
 
 macro_rules! real {
-    ($t:ty, $v:ident, $as:ident, $as_mut:ident, $splat:ident, $add:ident, $mul:ident, $fma:ident, $sum:ident, $flip:ident) => {
+    (
+        $t:ty, $v:ident, $as:ident, $as_mut:ident, $splat:ident, $add:ident, $mul:ident, $fma:ident, $sum:ident,
+        $sub:ident, $div:ident, $min:ident, $max:ident, $sqrt:ident, $exponent:ident,
+        $flip:ident, $round:expr, $least:expr, $exp2:expr, $paper:expr
+    ) => {
         impl Real for $t {
             type Vector<S: Simd> = S::$v;
             const ZERO: Self = 0.0;
@@ -95,11 +131,39 @@ macro_rules! real {
             fn vsum<S: Simd>(simd: S, a: S::$v) -> Self {
                 simd.$sum(a)
             }
+            #[inline(always)]
+            fn vsub<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
+                simd.$sub(a, b)
+            }
+            #[inline(always)]
+            fn vdiv<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
+                simd.$div(a, b)
+            }
+            #[inline(always)]
+            fn vmin<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
+                simd.$min(a, b)
+            }
+            #[inline(always)]
+            fn vmax<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
+                simd.$max(a, b)
+            }
+            #[inline(always)]
+            fn vsqrt<S: Simd>(simd: S, a: S::$v) -> S::$v {
+                simd.$sqrt(a)
+            }
+            #[inline(always)]
+            fn vexponent<S: Simd>(simd: S, a: S::$v) -> S::$v {
+                $exponent(simd, a)
+            }
             #[cfg(target_arch = "x86_64")]
             #[inline(always)]
             fn flip(simd: pulp::x86::V3, from: &[Self], across: usize, to: &mut [Self], down: usize) {
                 super::transpose::wide::$flip(simd, from, across, to, down)
             }
+            const ROUND: Self = $round;
+            const EXPONENT_MIN: Self = $least;
+            const EXP2: &'static [Self] = &$exp2;
+            const PAPER: &'static [Self] = &$paper;
         }
     };
 }
@@ -114,7 +178,17 @@ real!(
     mul_f32s,
     mul_add_e_f32s,
     reduce_sum_f32s,
-    flip_f32
+    sub_f32s,
+    div_f32s,
+    min_f32s,
+    max_f32s,
+    sqrt_f32s,
+    exponent_f32,
+    flip_f32,
+    12_582_912.0 + 127.0,
+    -100.0,
+    elementary::EXP2_F32,
+    paper::POLYNOMIAL_F32
 );
 real!(
     f64,
@@ -126,5 +200,15 @@ real!(
     mul_f64s,
     mul_add_e_f64s,
     reduce_sum_f64s,
-    flip_f64
+    sub_f64s,
+    div_f64s,
+    min_f64s,
+    max_f64s,
+    sqrt_f64s,
+    exponent_f64,
+    flip_f64,
+    6_755_399_441_055_744.0 + 1023.0,
+    -1000.0,
+    elementary::EXP2_F64,
+    paper::POLYNOMIAL_F64
 );

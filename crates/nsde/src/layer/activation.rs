@@ -9,13 +9,13 @@
 
 use super::Moments;
 use super::exp::Exp;
-use super::smoothed::{Pairwise, Smoothed};
+use super::smoothed::Smoothed;
 use super::units::Units;
 use crate::flow::{Base, Covariance, Flow, Shape, Variance};
 use crate::kernel::mat::padded;
 use crate::kernel::tile::Part;
 use crate::kernel::transpose::mirror;
-use crate::kernel::{Mat, Real, rows, series};
+use crate::kernel::{Mat, Real, paper, rows, series};
 use crate::solver::Stats;
 
 /// Most orders any mode spends: the long series of the exact mode.
@@ -51,6 +51,8 @@ struct Everything<T> {
     coef: Mat<T>,
     /// How the pairs were computed.
     pairs: Pairs,
+    /// What the paper's formula needs; empty in the other modes.
+    paper: paper::Units<T>,
     cov_bar: Mat<T>,
     sums: Mat<T>,
     scratch: Mat<T>,
@@ -59,10 +61,11 @@ struct Everything<T> {
 #[derive(Clone, Copy, PartialEq)]
 enum Pairs {
     /// `orders` terms from `n = 2` on.
-    Series {
-        orders: usize,
-    },
-    Formula(Pairwise),
+    Series { orders: usize },
+    /// The exact formula of the activation.
+    Formula,
+    /// The paper's, for a line plus `kink · h⁺`.
+    Paper { kink: f64 },
 }
 
 impl<T: Real> ActivationTape<T> {
@@ -78,7 +81,8 @@ impl<T: Real> ActivationTape<T> {
         let orders = match moments {
             _ if !full => 0,
             Moments::Series { terms } => terms + 1,
-            Moments::Exact if activation.has_pairs(Pairwise::Exact, f64::INFINITY) => 0,
+            Moments::Exact if activation.has_pairs(f64::INFINITY) => 0,
+            Moments::Paper if activation.kink().is_some() => 0,
             Moments::Exact => LONGEST,
             Moments::Paper => Moments::DEFAULT_TERMS + 1,
         };
@@ -95,6 +99,7 @@ impl<T: Real> ActivationTape<T> {
                     inv_sd: zero(),
                     coef: Mat::zeros(orders, units),
                     pairs: Pairs::Series { orders: 0 },
+                    paper: paper::Units::zeros(if moments == Moments::Paper { units } else { 0 }),
                     cov_bar: Mat::zeros(units, units),
                     sums: Mat::zeros(orders, units),
                     scratch: Mat::zeros(2, units),
@@ -108,14 +113,14 @@ impl<T: Real> ActivationTape<T> {
 
 fn choose(moments: Moments, activation: &dyn Smoothed, sd: &[f64]) -> Pairs {
     let widest = sd.iter().copied().fold(0.0, f64::max);
-    let formula = |how: Pairwise| activation.has_pairs(how, widest).then_some(Pairs::Formula(how));
     match moments {
         Moments::Series { terms } => Pairs::Series { orders: terms - 1 },
-        Moments::Exact => formula(Pairwise::Exact)
-            .unwrap_or_else(|| Pairs::Series { orders: activation.long_terms(widest).min(LONGEST - 2) }),
-        Moments::Paper => {
-            formula(Pairwise::Paper).unwrap_or(Pairs::Series { orders: Moments::DEFAULT_TERMS - 1 })
-        }
+        Moments::Exact if activation.has_pairs(widest) => Pairs::Formula,
+        Moments::Exact => Pairs::Series { orders: activation.long_terms(widest).min(LONGEST - 2) },
+        Moments::Paper => match activation.kink() {
+            Some(kink) => Pairs::Paper { kink },
+            None => Pairs::Series { orders: Moments::DEFAULT_TERMS - 1 },
+        },
     }
 }
 
@@ -149,7 +154,7 @@ pub(crate) fn push<T: Real>(
             all.pairs = choose(moments, activation, sd);
             let coefficients = match all.pairs {
                 Pairs::Series { orders } => orders + 2,
-                Pairs::Formula(_) => 0,
+                Pairs::Formula | Pairs::Paper { .. } => 0,
             };
             activation.expand_all(mean, sd, units, coefficients);
             for k in 0..coefficients {
@@ -181,10 +186,15 @@ pub(crate) fn push<T: Real>(
                     let Everything { covariance, inv_sd, coef, .. } = &**all;
                     series::push(&mut out.resid, &covariance.cov, h.resid(), inv_sd, slope, coef, orders);
                 }
-                Pairs::Formula(how) => {
+                Pairs::Paper { kink } => {
+                    let Everything { covariance, paper, .. } = &mut **all;
+                    paper.set(mean, sd);
+                    paper::push(&mut out.resid, &covariance.cov, h.resid(), slope, kink, paper);
+                }
+                Pairs::Formula => {
                     for i in 0..n {
                         for j in 0..i {
-                            let rest = pair(activation, how, mean, sd, &all.covariance.cov, i, j, false)
+                            let rest = pair(activation, mean, sd, &all.covariance.cov, i, j, false)
                                 .map_or(0.0, |p| p.value);
                             let mut x = T::of(rest);
                             if let Some(resid) = h.resid() {
@@ -225,7 +235,6 @@ fn raise(units: &mut Units, pairs: Pairs, sd: &[f64], stats: &mut Stats) {
 
 fn pair<T: Real>(
     activation: &dyn Smoothed,
-    how: Pairwise,
     mean: &[f64],
     sd: &[f64],
     cov: &Mat<T>,
@@ -237,7 +246,7 @@ fn pair<T: Real>(
         return None;
     }
     let rho = cov.at(i, j).f64() / sd[i] / sd[j];
-    Some(activation.pair(how, (mean[i], sd[i]), (mean[j], sd[j]), rho, partials))
+    Some(activation.pair((mean[i], sd[i]), (mean[j], sd[j]), rho, partials))
 }
 
 /// Adjoint of [`push`] at `h`, whose tape it reads; sets `h_bar` and adds to `base_bar`.
@@ -261,11 +270,16 @@ pub(crate) fn pull<T: Real>(
     if let Spread::Full(all) = spread {
         match all.pairs {
             Pairs::Series { orders } => pull_series(all, out_bar, orders, &mut h_bar.mean, var_bar),
-            Pairs::Formula(how) => {
+            Pairs::Paper { kink } => {
+                let Everything { covariance, paper, cov_bar, .. } = &mut **all;
+                let (mean_bar, bar) = (&mut h_bar.mean, &out_bar.resid);
+                paper::pull(cov_bar, mean_bar, var_bar, bar, &covariance.cov, kink, paper);
+            }
+            Pairs::Formula => {
                 all.cov_bar.fill_zero();
                 for i in 0..n {
                     for j in 0..i {
-                        let Some(p) = pair(activation, how, mean, sd, &all.covariance.cov, i, j, true) else {
+                        let Some(p) = pair(activation, mean, sd, &all.covariance.cov, i, j, true) else {
                             continue;
                         };
                         // Entries ij and ji both carry the cotangent.

@@ -1,7 +1,7 @@
 //! The ELU: `h` above zero, `eʰ − 1` below. Smoothed derivatives in closed form.
 
 use super::sigmoidal::{Sigmoidal, Weighted};
-use super::smoothed::{PairRest, Pairwise, Rest, Smoothed};
+use super::smoothed::{PairRest, Rest, Smoothed};
 use crate::gaussian::special::{INV_SQRT_2PI, TAIL, angles, cdf, mills, pdf, plackett_exponent, softrelu};
 use crate::kernel::legendre;
 use std::f64::consts::PI;
@@ -107,13 +107,13 @@ impl Smoothed for Elu {
         if sd > NARROW { here.rest() } else { here.narrow_rest(|each| split_rule(-mean / sd, each)) }
     }
 
-    fn has_pairs(&self, how: Pairwise, sd: f64) -> bool {
-        how == Pairwise::Exact && sd <= PAIR_SD_MAX
+    fn has_pairs(&self, sd: f64) -> bool {
+        sd <= PAIR_SD_MAX
     }
 
     /// With `u'' = eʰ 1(h<0)` and `G(b) = E[u''(x) u''(y)]` at covariance `b`, Price's theorem gives
     /// the entry beyond the linear term as `∫₀ᴮ (B − b) G(b) db`; here with `b = σ_iσ_j sin θ`.
-    fn pair(&self, _: Pairwise, a: (f64, f64), b: (f64, f64), rho: f64, partials: bool) -> PairRest {
+    fn pair(&self, a: (f64, f64), b: (f64, f64), rho: f64, partials: bool) -> PairRest {
         let ((m_i, sd_i), (m_j, sd_j)) = (a, b);
         let (a_i, a_j) = (m_i / sd_i, m_j / sd_j);
         if a_i > TAIL || a_j > TAIL {

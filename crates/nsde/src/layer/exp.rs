@@ -1,6 +1,6 @@
 //! The exponential `u(h) = exp h`: log-normal moments.
 
-use super::smoothed::{PairRest, Pairwise, Rest, Smoothed};
+use super::smoothed::{PairRest, Rest, Smoothed};
 
 pub(crate) struct Exp;
 
@@ -81,11 +81,11 @@ impl Smoothed for Exp {
         Rest { value, d_mean: 2.0 * value, d_var: value + exp_m1(log, s) }
     }
 
-    fn has_pairs(&self, how: Pairwise, _: f64) -> bool {
-        how == Pairwise::Exact
+    fn has_pairs(&self, _: f64) -> bool {
+        true
     }
 
-    fn pair(&self, _: Pairwise, a: (f64, f64), b: (f64, f64), rho: f64, _: bool) -> PairRest {
+    fn pair(&self, a: (f64, f64), b: (f64, f64), rho: f64, _: bool) -> PairRest {
         let ((m_i, sd_i), (m_j, sd_j)) = (a, b);
         if is_spread(m_i, sd_i) || is_spread(m_j, sd_j) {
             return PairRest::default();

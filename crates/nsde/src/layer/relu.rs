@@ -1,7 +1,7 @@
 //! The rectifier `u(h) = max(0, h)` (Sec. 4.2, Eqs. 23–27).
 
 use super::rectified;
-use super::smoothed::{PairRest, Pairwise, Rest, Smoothed};
+use super::smoothed::{PairRest, Rest, Smoothed};
 use super::units::Units;
 
 pub(crate) struct Relu;
@@ -36,14 +36,15 @@ impl Smoothed for Relu {
         rectified::expand_all(0.0, mean, sd, units, orders);
     }
 
-    fn has_pairs(&self, _: Pairwise, _: f64) -> bool {
+    fn has_pairs(&self, _: f64) -> bool {
         true
     }
 
-    fn pair(&self, how: Pairwise, a: (f64, f64), b: (f64, f64), rho: f64, partials: bool) -> PairRest {
-        match how {
-            Pairwise::Exact => rectified::relu_pair_exact(a, b, rho, partials),
-            Pairwise::Paper => rectified::relu_pair_paper(a, b, rho, partials),
-        }
+    fn pair(&self, a: (f64, f64), b: (f64, f64), rho: f64, partials: bool) -> PairRest {
+        rectified::relu_pair_exact(a, b, rho, partials)
+    }
+
+    fn kink(&self) -> Option<f64> {
+        Some(1.0)
     }
 }

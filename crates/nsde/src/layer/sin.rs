@@ -1,6 +1,6 @@
 //! The sine `u(h) = sin h`: every moment in closed form.
 
-use super::smoothed::{PairRest, Pairwise, Rest, Smoothed};
+use super::smoothed::{PairRest, Rest, Smoothed};
 use std::f64::consts::FRAC_PI_2;
 
 pub(crate) struct Sin;
@@ -67,11 +67,11 @@ impl Smoothed for Sin {
         }
     }
 
-    fn has_pairs(&self, how: Pairwise, _: f64) -> bool {
-        how == Pairwise::Exact
+    fn has_pairs(&self, _: f64) -> bool {
+        true
     }
 
-    fn pair(&self, _: Pairwise, a: (f64, f64), b: (f64, f64), rho: f64, _: bool) -> PairRest {
+    fn pair(&self, a: (f64, f64), b: (f64, f64), rho: f64, _: bool) -> PairRest {
         let ((m_i, sd_i), (m_j, sd_j)) = (a, b);
         let cov = rho.clamp(-1.0, 1.0) * sd_i * sd_j;
         let (sin_i, cos_i) = m_i.sin_cos();

@@ -21,13 +21,6 @@ pub(crate) struct PairRest {
     pub d_var: [f64; 2],
 }
 
-/// Which pairwise formula is asked for, where the series is not.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Pairwise {
-    Exact,
-    Paper,
-}
-
 /// An elementwise function `u`, smoothed by `h ~ N(mean, sd²)`, `h = mean + sd·z`.
 ///
 /// Covariance, expected Jacobian and adjoint follow from these for every activation alike
@@ -60,13 +53,18 @@ pub(crate) trait Smoothed: Sync {
     }
 
     /// Whether [`pair`](Smoothed::pair) is there to be asked, for deviations up to `sd`.
-    fn has_pairs(&self, _: Pairwise, _sd: f64) -> bool {
+    fn has_pairs(&self, _sd: f64) -> bool {
         false
     }
 
-    /// An entry beyond the linear term by a formula of its own, for `(mean, sd)` of both.
-    fn pair(&self, _: Pairwise, _a: (f64, f64), _b: (f64, f64), _rho: f64, _partials: bool) -> PairRest {
+    /// An entry beyond the linear term by an exact formula of its own, for `(mean, sd)` of both.
+    fn pair(&self, _a: (f64, f64), _b: (f64, f64), _rho: f64, _partials: bool) -> PairRest {
         unreachable!("asked for a pair formula that has_pairs denies")
+    }
+
+    /// `κ` of a function that is a line plus `κ h⁺`: the paper's formula is for these (`kernel/paper.rs`).
+    fn kink(&self) -> Option<f64> {
+        None
     }
 
     /// Terms after which the series is exact to about 1e-12, for deviations up to `sd`.
