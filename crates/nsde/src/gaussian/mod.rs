@@ -6,7 +6,8 @@ pub(crate) mod special;
 pub use density::{mahalanobis, nll, nll_pull};
 
 use crate::error::{Error, Result, dimension};
-use crate::kernel::cholesky;
+use crate::kernel::tile::{Left, Part, product};
+use crate::kernel::{Mat, cholesky};
 
 /// `N(mean, cov)`, the covariance row-major and full. Also used for cotangents `(∂ℓ/∂μ, ∂ℓ/∂Σ)`.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,9 +76,13 @@ pub(crate) fn check(mean: &[f64], cov: &[f64], dim: usize, what: &str) -> Result
         }
     }
     cholesky::factor_semidefinite(&mut factor, dim);
+    let root = Mat::from_f64(dim, dim, &factor);
+    let (mut root_t, mut square) = (root.clone(), root.clone());
+    root_t.transpose_from(&root);
+    product(&mut square, false, 1.0, Left::Transposed(&root_t), &root_t, Part::Lower);
     for i in 0..dim {
         for j in 0..=i {
-            let square: f64 = (0..=j).map(|k| factor[i * dim + k] * factor[j * dim + k]).sum();
+            let square = square.at(i, j);
             if (square - cov[i * dim + j]).abs() > COVARIANCE_NOISE * scale(i, j) + f64::MIN_POSITIVE {
                 return refuse(format!(
                     "it is indefinite (seen at entry [{i}, {j}]); no eigenvalue may be negative"

@@ -1,6 +1,9 @@
 //! Cholesky factor of a covariance, in `f64`: for likelihoods (strict) and for sigma points
 //! (semi-definite), with the adjoint of the latter.
 
+use super::elementary::fma;
+use pulp::{Simd, WithSimd};
+
 /// A pivot below this share of its diagonal entry is rounding noise of a singular matrix.
 pub(crate) const PIVOT_NOISE: f64 = 1e-14;
 
@@ -19,14 +22,15 @@ pub(crate) fn factor_semidefinite(a: &mut [f64], n: usize) -> usize {
     factor(a, n, PIVOT_NOISE).0
 }
 
-/// A dot product in eight partial sums, which the compiler turns into vectors.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut sums = [0.0; 8];
-    let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f64 = a8.remainder().iter().zip(b8.remainder()).map(|(x, y)| x * y).sum();
-    for (x, y) in a8.zip(b8) {
-        for k in 0..8 {
-            sums[k] += x[k] * y[k];
+/// A dot product in sixteen partial sums, which the compiler turns into vectors.
+#[inline(always)]
+fn dot<S: Simd>(a: &[f64], b: &[f64]) -> f64 {
+    let mut sums = [0.0; 16];
+    let (a16, b16) = (a.chunks_exact(16), b.chunks_exact(16));
+    let rest: f64 = a16.remainder().iter().zip(b16.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in a16.zip(b16) {
+        for k in 0..16 {
+            sums[k] = fma::<S>(x[k], y[k], sums[k]);
         }
     }
     sums.iter().sum::<f64>() + rest
@@ -34,19 +38,40 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// Returns the number of pivots at or below `noise` of their diagonal, and the first of them.
 fn factor(a: &mut [f64], n: usize, noise: f64) -> (usize, (usize, f64)) {
+    pulp::Arch::new().dispatch(Factor { a, n, noise })
+}
+
+struct Factor<'a> {
+    a: &'a mut [f64],
+    n: usize,
+    noise: f64,
+}
+
+impl WithSimd for Factor<'_> {
+    type Output = (usize, (usize, f64));
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Self::Output {
+        let Factor { a, n, noise } = self;
+        columns::<S>(a, n, noise)
+    }
+}
+
+#[inline(always)]
+fn columns<S: Simd>(a: &mut [f64], n: usize, noise: f64) -> (usize, (usize, f64)) {
     let mut bad = 0;
     let mut first = (0, 0.0);
     for j in 0..n {
         let diagonal = a[j * n + j];
         let row = &a[j * n..j * n + j];
-        let pivot = diagonal - dot(row, row);
+        let pivot = diagonal - dot::<S>(row, row);
         if pivot > noise * diagonal.abs() && pivot.is_finite() {
             let root = pivot.sqrt();
             a[j * n + j] = root;
             let (upper, lower) = a.split_at_mut((j + 1) * n);
             let row = &upper[j * n..j * n + j];
             for below in lower.chunks_exact_mut(n) {
-                below[j] = (below[j] - dot(&below[..j], row)) / root;
+                below[j] = (below[j] - dot::<S>(&below[..j], row)) / root;
             }
         } else {
             if bad == 0 {

@@ -149,7 +149,10 @@ impl<T: Real> WithSimd for Product<'_, T> {
                 let sum = first..inner.min(first + PANEL_ROWS);
                 let source = from[sum.start * across..sum.end * across].chunks_exact(across);
                 for (to, row) in panel.chunks_exact_mut(2).zip(source) {
-                    to[..width].copy_from_slice(&row[v..v + width]);
+                    to[0] = row[v];
+                    if width == 2 {
+                        to[1] = row[v + 1];
+                    }
                 }
                 bands.run(simd, to, v, width, keep || first > 0, sum, (&panel, 2, 0));
             }

@@ -20,6 +20,8 @@ pub(crate) enum Noise<T> {
     /// `L` itself, row-major `[D, D]`; `full` says whether its triangle is free.
     Constant {
         scale: Vec<f64>,
+        /// `L Lᵀ`.
+        second: Vec<f64>,
         full: bool,
     },
     None,
@@ -28,6 +30,17 @@ pub(crate) enum Noise<T> {
 /// Where entry `(i, c)`, `c ≤ i`, of a lower-triangular matrix stands when written row by row.
 pub(crate) fn triangle(i: usize, c: usize) -> usize {
     i * (i + 1) / 2 + c
+}
+
+/// `L Lᵀ` of a lower triangle, or of a diagonal.
+fn square(scale: &[f64], d: usize, full: bool, out: &mut [f64]) {
+    for i in 0..d {
+        for j in if full { 0..=i } else { i..=i } {
+            let q: f64 = (0..=j).map(|c| scale[i * d + c] * scale[j * d + c]).sum();
+            out[i * d + j] = q;
+            out[j * d + i] = q;
+        }
+    }
 }
 
 pub(crate) struct NoiseWork<T> {
@@ -60,22 +73,32 @@ impl<T: Real> Noise<T> {
                 for i in 0..d {
                     scale[i * d + i] = s[i];
                 }
-                Noise::Constant { scale, full: false }
+                Noise::constant(scale, d, false)
             }
-            Diffusion::ConstantFull(s) => Noise::Constant { scale: s.clone(), full: true },
+            Diffusion::ConstantFull(s) => Noise::constant(s.clone(), d, true),
             Diffusion::None => Noise::None,
         }
+    }
+
+    fn constant(scale: Vec<f64>, d: usize, full: bool) -> Self {
+        let mut second = vec![0.0; d * d];
+        square(&scale, d, full, &mut second);
+        Noise::Constant { scale, second, full }
     }
 
     pub fn load(&mut self, sde: &NeuralSde) {
         match (self, sde.diffusion()) {
             (Noise::Net { chain, .. }, Diffusion::Diagonal(net) | Diffusion::Full(net)) => chain.load(net),
-            (Noise::Constant { scale, .. }, Diffusion::ConstantDiagonal(s)) => {
+            (Noise::Constant { scale, second, full }, Diffusion::ConstantDiagonal(s)) => {
                 for (i, s) in s.iter().enumerate() {
                     scale[i * sde.state() + i] = *s;
                 }
+                square(scale, sde.state(), *full, second);
             }
-            (Noise::Constant { scale, .. }, Diffusion::ConstantFull(s)) => scale.copy_from_slice(s),
+            (Noise::Constant { scale, second, full }, Diffusion::ConstantFull(s)) => {
+                scale.copy_from_slice(s);
+                square(scale, sde.state(), *full, second);
+            }
             _ => {}
         }
     }
@@ -156,14 +179,10 @@ impl<T: Real> Noise<T> {
                     }
                 }
             }
-            (Noise::Constant { scale, .. }, _) => {
+            (Noise::Constant { second, .. }, _) => {
                 for i in 0..d {
-                    for j in 0..=i {
-                        let q: f64 = (0..=j).map(|c| scale[i * d + c] * scale[j * d + c]).sum();
-                        *cov.at_mut(i, j) += T::of(dt * q);
-                        if i != j {
-                            *cov.at_mut(j, i) += T::of(dt * q);
-                        }
+                    for (to, q) in cov.row_mut(i).iter_mut().zip(&second[i * d..(i + 1) * d]) {
+                        *to += T::of(dt * q);
                     }
                 }
             }
@@ -221,6 +240,11 @@ impl<T: Real> Noise<T> {
                 chain.pull(base, tape, base_bar, grad);
                 for (to, from) in mean_bar.iter_mut().zip(&tape.start_bar().mean).take(d) {
                     *to += *from;
+                }
+            }
+            (Noise::Constant { scale, full: false, .. }, _) => {
+                for i in 0..d {
+                    work.scale_bar[i * d + i] += 2.0 * dt * cov_bar.at(i, i).f64() * scale[i * d + i];
                 }
             }
             (Noise::Constant { scale, .. }, _) => {
