@@ -1,4 +1,5 @@
-//! Small dense kernels, the only place with SIMD: everything above speaks matrices and equations.
+//! Small dense kernels, the home of SIMD: everything above speaks matrices and equations. (Rectifiers expand
+//! whole layers in vectors in `layer/rectified.rs`, beside the formulas they vectorise.)
 
 pub(crate) mod cholesky;
 pub(crate) mod elementary;
