@@ -1,9 +1,7 @@
 //! Three kernels to be counted by `bench/instructions.sh` under callgrind: `instructions NAME` runs one of
 //! them in `measured`, the only function that is counted.
 
-use nsde::{
-    Diffusion, Gaussian, Layer, Network, NeuralSde, Options, Precision, Rollout, Solver, Trajectory,
-};
+use nsde::{Diffusion, Gaussian, Layer, Network, NeuralSde, Options, Precision, Rollout, Solver, Trajectory};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 

@@ -53,37 +53,49 @@ impl WithSimd for Factor<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> Self::Output {
         let Factor { a, n, noise } = self;
-        columns::<S>(a, n, noise)
+        rows::<S>(a, n, noise)
     }
 }
 
+/// Rows that share what they read of the rows above them.
+const BLOCK: usize = 8;
+
+/// `L_ij = (A_ij − Σ_k L_ik L_jk) / L_jj`; a zero pivot leaves a zero column.
 #[inline(always)]
-fn columns<S: Simd>(a: &mut [f64], n: usize, noise: f64) -> (usize, (usize, f64)) {
+fn entry<S: Simd>(row: &mut [f64], above: &[f64], j: usize) {
+    let root = above[j];
+    row[j] = if root == 0.0 { 0.0 } else { (row[j] - dot::<S>(&row[..j], &above[..j])) / root };
+}
+
+#[inline(always)]
+fn rows<S: Simd>(a: &mut [f64], n: usize, noise: f64) -> (usize, (usize, f64)) {
     let mut bad = 0;
     let mut first = (0, 0.0);
-    for j in 0..n {
-        let diagonal = a[j * n + j];
-        let row = &a[j * n..j * n + j];
-        let pivot = diagonal - dot::<S>(row, row);
-        if pivot > noise * diagonal.abs() && pivot.is_finite() {
-            let root = pivot.sqrt();
-            a[j * n + j] = root;
-            let (upper, lower) = a.split_at_mut((j + 1) * n);
-            let row = &upper[j * n..j * n + j];
-            for below in lower.chunks_exact_mut(n) {
-                below[j] = (below[j] - dot::<S>(&below[..j], row)) / root;
-            }
-        } else {
-            if bad == 0 {
-                first = (j, pivot);
-            }
-            bad += 1;
-            for i in j..n {
-                a[i * n + j] = 0.0;
+    for block in (0..n).step_by(BLOCK) {
+        let (done, rest) = a.split_at_mut(block * n);
+        for (j, above) in done.chunks_exact(n).enumerate() {
+            for row in rest.chunks_exact_mut(n).take(BLOCK) {
+                entry::<S>(row, above, j);
             }
         }
-        for i in 0..j {
-            a[i * n + j] = 0.0;
+        for i in block..n.min(block + BLOCK) {
+            let (done, rest) = rest.split_at_mut((i - block) * n);
+            let row = &mut rest[..n];
+            for (j, above) in done.chunks_exact(n).enumerate() {
+                entry::<S>(row, above, block + j);
+            }
+            let diagonal = row[i];
+            let pivot = diagonal - dot::<S>(&row[..i], &row[..i]);
+            if pivot > noise * diagonal.abs() && pivot.is_finite() {
+                row[i] = pivot.sqrt();
+            } else {
+                if bad == 0 {
+                    first = (i, pivot);
+                }
+                bad += 1;
+                row[i] = 0.0;
+            }
+            row[i + 1..].fill(0.0);
         }
     }
     (bad, first)
