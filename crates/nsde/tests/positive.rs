@@ -8,6 +8,7 @@ use nsde::{
 };
 use nsde_check::{psd_ratio, random_vec, sampling::uniform, seeded};
 use rand::Rng;
+use rayon::prelude::*;
 
 fn pick<'a, T>(items: &'a [T], rng: &mut impl Rng) -> &'a T {
     &items[(rng.next_u32() as usize) % items.len()]
@@ -82,7 +83,14 @@ fn torture(count: usize, moments: Moments, seed: u64) -> f64 {
     torture_with(count, Options { moments, ..Options::default() }, seed)
 }
 
+/// In parts of a thousand steps, each with a stream of its own, shared over the cores.
 fn torture_with(count: usize, options: Options, seed: u64) -> f64 {
+    const PART: usize = 1000;
+    let part = |p: usize| torture_part(PART.min(count - p * PART), options, (seed << 32) + p as u64);
+    (0..count.div_ceil(PART)).into_par_iter().map(part).reduce(|| 0.0, f64::min)
+}
+
+fn torture_part(count: usize, options: Options, seed: u64) -> f64 {
     let moments = options.moments;
     let rng = &mut seeded(seed);
     let mut worst = 0.0_f64;

@@ -164,7 +164,7 @@ impl<T: Real> WithSimd for Push<'_, T> {
         let [alphas, halves, sds, invs, slopes] =
             [&*alpha, half, sd, inv_sd, slope].map(|x| T::as_simd::<S>(x));
         let mut columns = buffer.data.chunks_exact_mut(buffer.stride);
-        let [rho, w, v] = std::array::from_fn(|_| T::as_simd_mut::<S>(columns.next().unwrap()));
+        let [rho, w, v] = std::array::from_fn(|_| T::as_simd_mut::<S>(columns.next().unwrap_or_default()));
         let constant = |x: f64| T::splat(simd, T::of(x));
         let at = |x: &[T], i: usize| T::splat(simd, x[i]);
         let mut first = 0;
@@ -339,8 +339,9 @@ impl<T: Real> WithSimd for Pull<'_, T> {
         let Units { alpha, half, sd, inv_sd, sums, buffer } = units;
         let [alphas, halves, sds, invs] = [&*alpha, half, sd, inv_sd].map(|x| T::as_simd::<S>(x));
         let mut columns = buffer.data.chunks_exact_mut(buffer.stride);
-        let lead = columns.next().unwrap();
-        let [rho, w, v, d, p, y] = std::array::from_fn(|_| T::as_simd_mut::<S>(columns.next().unwrap()));
+        let lead = columns.next().unwrap_or_default();
+        let [rho, w, v, d, p, y] =
+            std::array::from_fn(|_| T::as_simd_mut::<S>(columns.next().unwrap_or_default()));
         let constant = |x: f64| T::splat(simd, T::of(x));
         let at = |x: &[T], i: usize| T::splat(simd, x[i]);
         let scale = constant(kink * kink / (4.0 * PI));
