@@ -32,6 +32,9 @@ pub(crate) struct Flow<T> {
     /// `J`, one row per unit, one column per entry of `x`.
     pub jac: Mat<T>,
     pub shape: Shape,
+    /// `B_ii` where the layer before gave them away for free, as activations do.
+    pub var: Vec<T>,
+    pub var_known: bool,
 }
 
 impl<T: Real> Flow<T> {
@@ -44,6 +47,8 @@ impl<T: Real> Flow<T> {
             diag: vec![T::ZERO; padded::<T>(units)],
             jac: Mat::zeros(units, inputs),
             shape: Shape::Zero,
+            var: vec![T::ZERO; padded::<T>(units)],
+            var_known: false,
         }
     }
 
@@ -96,30 +101,27 @@ pub(crate) enum Base<'a, T> {
     White,
 }
 
-/// `B = J Σ Jᵀ + R` and what its computation leaves behind for the adjoint.
+/// Scratch of `B = J Σ Jᵀ + R` and its adjoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Covariance<T> {
-    /// `B`.
-    pub cov: Mat<T>,
     /// `Jᵀ` and `Σ Jᵀ`.
     jac_t: Mat<T>,
     cross_t: Mat<T>,
-    /// `∂ℓ/∂B · J`, scratch of the adjoint.
+    /// `∂ℓ/∂B · J`.
     bar_jac: Mat<T>,
 }
 
 impl<T: Real> Covariance<T> {
     pub fn zeros(units: usize, inputs: usize) -> Self {
         Covariance {
-            cov: Mat::zeros(units, units),
             jac_t: Mat::zeros(inputs, units),
             cross_t: Mat::zeros(inputs, units),
             bar_jac: Mat::zeros(units, inputs),
         }
     }
 
-    /// Forms `B` of `h`, or its lower triangle.
-    pub fn push(&mut self, h: &Flow<T>, base: Base<'_, T>, part: Part) {
+    /// Forms `B` of `h`, or its lower triangle, in `cov`.
+    pub fn push(&mut self, cov: &mut Mat<T>, h: &Flow<T>, base: Base<'_, T>, part: Part) {
         self.jac_t.transpose_from(&h.jac);
         let cross_t = match base {
             Base::Cov(base) => {
@@ -131,16 +133,16 @@ impl<T: Real> Covariance<T> {
         let keep = match h.shape {
             Shape::Zero => false,
             Shape::Diagonal => {
-                self.cov.fill_zero();
-                (0..h.units()).for_each(|i| *self.cov.at_mut(i, i) = h.diag[i]);
+                cov.fill_zero();
+                (0..h.units()).for_each(|i| *cov.at_mut(i, i) = h.diag[i]);
                 true
             }
             Shape::Full => {
-                self.cov.copy_lower_from(&h.resid);
+                cov.copy_lower_from(&h.resid);
                 true
             }
         };
-        product(&mut self.cov, keep, T::ONE, Left::Transposed(cross_t), &self.jac_t, part);
+        product(cov, keep, T::ONE, Left::Transposed(cross_t), &self.jac_t, part);
     }
 
     /// Adjoint of [`push`](Self::push) in `J` and `Σ`: adds `2 cov_bar J Σ` to `∂ℓ/∂J` and
@@ -166,17 +168,11 @@ pub(crate) struct Variance<T> {
     pub var: Vec<T>,
     /// `J Σ`.
     cross: Mat<T>,
-    /// `diag(var_bar) J`, scratch of the adjoint.
-    bar_jac: Mat<T>,
 }
 
 impl<T: Real> Variance<T> {
     pub fn zeros(units: usize, inputs: usize) -> Self {
-        Variance {
-            var: vec![T::ZERO; padded::<T>(units)],
-            cross: Mat::zeros(units, inputs),
-            bar_jac: Mat::zeros(units, inputs),
-        }
+        Variance { var: vec![T::ZERO; padded::<T>(units)], cross: Mat::zeros(units, inputs) }
     }
 
     /// Forms the variances of `h`.
@@ -195,10 +191,17 @@ impl<T: Real> Variance<T> {
     }
 
     /// Adjoint of [`push`](Self::push) in `J` and `Σ`; that of `R_ii` is `var_bar` itself and left to
-    /// the caller.
-    pub fn pull(&mut self, h: &Flow<T>, var_bar: &[T], h_bar: &mut Flow<T>, base_bar: &mut Mat<T>) {
-        rows::scale(&mut self.bar_jac, &h.jac, var_bar);
+    /// the caller. `bar_jac` is room for `diag(var_bar) J`.
+    pub fn pull(
+        &self,
+        h: &Flow<T>,
+        var_bar: &[T],
+        h_bar: &mut Flow<T>,
+        base_bar: &mut Mat<T>,
+        bar_jac: &mut Mat<T>,
+    ) {
+        rows::scale(bar_jac, &h.jac, var_bar);
         rows::add_scaled(&mut h_bar.jac, &self.cross, var_bar, T::of(2.0));
-        product(base_bar, true, T::ONE, Left::Transposed(&h.jac), &self.bar_jac, Part::Symmetric);
+        product(base_bar, true, T::ONE, Left::Transposed(&h.jac), bar_jac, Part::Symmetric);
     }
 }

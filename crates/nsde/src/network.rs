@@ -4,7 +4,8 @@ use crate::error::{Error, Result, dimension};
 use crate::flow::{Base, Covariance, Flow, Shape, Variance};
 use crate::kernel::tile::Part;
 use crate::kernel::{Mat, Real};
-use crate::layer::activation::{self, ActivationTape};
+use crate::layer::activation::{self, ActivationRoom, ActivationTape};
+use crate::layer::linear::{LinearGrad, LinearRoom, LinearTape};
 use crate::layer::residual::{Residual, ResidualTape};
 use crate::layer::smoothed::Smoothed;
 use crate::layer::{Layer, Linear, LinearOp, Moments, dropout};
@@ -167,16 +168,17 @@ impl Network {
         start.shape = Shape::Zero;
         start.mean[..n].copy_from_slice(mean);
         start.jac.set_identity();
-        chain.push(Base::Cov(&base), &mut tape, moments, &mut Stats::default());
+        let mut room = chain.room(&tape, n);
+        chain.push(Base::Cov(&base), &mut tape, &mut room, moments, &mut Stats::default());
         let out = tape.end();
-        let mut full = Covariance::zeros(self.output, n);
-        full.push(out, Base::Cov(&base), Part::Symmetric);
+        let mut full = Mat::zeros(self.output, self.output);
+        Covariance::zeros(self.output, n).push(&mut full, out, Base::Cov(&base), Part::Symmetric);
         let mut result = NetworkMoments {
             mean: out.mean[..self.output].to_vec(),
             cov: vec![0.0; self.output * self.output],
             jac: vec![0.0; self.output * n],
         };
-        full.cov.get_f64(&mut result.cov);
+        full.get_f64(&mut result.cov);
         out.jac.get_f64(&mut result.jac);
         if result.mean.iter().chain(&result.cov).chain(&result.jac).any(|x| !x.is_finite()) {
             return Err(Error::NonFinite { trajectory: 0, step: 0 });
@@ -230,18 +232,31 @@ pub(crate) struct Chain<T> {
     pub widths: Vec<usize>,
 }
 
-/// The flows before each layer and after the last, their cotangents, and each layer's own tape.
+/// The flows before each layer and after the last, and each layer's own tape.
 pub(crate) struct Tape<T> {
     flows: Vec<Flow<T>>,
     /// How much of `R` each of them carries.
     shapes: Vec<Shape>,
-    bars: Vec<Flow<T>>,
     ops: Vec<OpTape<T>>,
+}
+
+/// The cotangents of a tape's flows, and scratch: one serves many tapes.
+pub(crate) struct Room<T> {
+    bars: Vec<Flow<T>>,
+    ops: Vec<OpRoom<T>>,
+}
+
+enum OpRoom<T> {
+    None,
+    Linear(LinearRoom<T>),
+    /// `diag(var_bar) J`.
+    Dropout(Mat<T>),
+    Activation(ActivationRoom<T>),
 }
 
 enum OpTape<T> {
     None,
-    Linear(crate::layer::linear::LinearTape<T>),
+    Linear(LinearTape<T>),
     Dropout(Variance<T>),
     Activation(Box<ActivationTape<T>>),
     Residual(Box<ResidualTape<T>>),
@@ -254,7 +269,7 @@ pub(crate) struct ChainGrad<T> {
 
 pub(crate) enum OpGrad<T> {
     None,
-    Linear(crate::layer::linear::LinearGrad<T>),
+    Linear(LinearGrad<T>),
     Residual(ChainGrad<T>),
 }
 
@@ -337,7 +352,7 @@ impl<T: Real> Chain<T> {
             self.widths.iter().zip(&shapes).map(|(w, shape)| Flow::zeros(*w, inputs, *shape)).collect();
         let ops = (self.ops.iter().zip(&self.widths).zip(&shapes[1..]))
             .map(|((op, width), shape)| match op {
-                Op::Linear(l) => OpTape::Linear(l.tape(inputs, *shape)),
+                Op::Linear(l) => OpTape::Linear(l.tape(*shape)),
                 Op::Dropout { .. } => OpTape::Dropout(Variance::zeros(*width, inputs)),
                 Op::Identity => OpTape::None,
                 Op::Activation { u, .. } => OpTape::Activation(Box::new(ActivationTape::new(
@@ -350,7 +365,26 @@ impl<T: Real> Chain<T> {
                 Op::Residual(r) => OpTape::Residual(Box::new(r.tape(inputs, moments, *shape))),
             })
             .collect();
-        Tape { bars: flows.clone(), flows, shapes, ops }
+        Tape { flows, shapes, ops }
+    }
+
+    /// Room for a push and a pull of tapes like this one.
+    pub fn room(&self, like: &Tape<T>, inputs: usize) -> Room<T> {
+        let ops = (self.ops.iter().zip(&like.ops).zip(&self.widths))
+            .map(|((op, tape), width)| match (op, tape) {
+                (Op::Linear(l), _) => OpRoom::Linear(l.room(inputs)),
+                (Op::Dropout { .. }, _) => OpRoom::Dropout(Mat::zeros(*width, inputs)),
+                (_, OpTape::Activation(t)) => OpRoom::Activation(t.room(inputs)),
+                _ => OpRoom::None,
+            })
+            .collect();
+        Room { bars: like.flows.clone(), ops }
+    }
+
+    /// Roughly how much memory a tape of full covariances takes: one matrix of pairs and two Jacobians per
+    /// layer.
+    pub fn tape_bytes(&self, inputs: usize) -> usize {
+        self.widths.iter().map(|w| w * (w + 2 * inputs) * size_of::<T>()).sum()
     }
 
     pub fn grad(&self) -> ChainGrad<T> {
@@ -366,21 +400,30 @@ impl<T: Real> Chain<T> {
         ChainGrad { ops }
     }
 
-    /// Pushes the flow at the tape's start down to its end.
-    pub fn push(&self, base: Base<'_, T>, tape: &mut Tape<T>, moments: Moments, stats: &mut Stats) {
+    /// Pushes the flow at the tape's start down to its end. It is `[x, u]` itself: without a residual, and
+    /// with the Jacobian `[I; 0]`, or `[√Σ; 0]` in white coordinates.
+    pub fn push(
+        &self,
+        base: Base<'_, T>,
+        tape: &mut Tape<T>,
+        room: &mut Room<T>,
+        moments: Moments,
+        stats: &mut Stats,
+    ) {
         for (l, op) in self.ops.iter().enumerate() {
             let (before, after) = tape.flows.split_at_mut(l + 1);
             let (h, out) = (&mut before[l], &mut after[0]);
-            match (op, &mut tape.ops[l]) {
-                (Op::Linear(op), OpTape::Linear(t)) => op.push(h, out, t),
-                (Op::Dropout { keep }, OpTape::Dropout(t)) => {
+            match (op, &mut tape.ops[l], &mut room.ops[l]) {
+                (Op::Linear(op), ..) if l == 0 => op.push_first(h, base, out),
+                (Op::Linear(op), OpTape::Linear(t), OpRoom::Linear(r)) => op.push(h, out, t, r),
+                (Op::Dropout { keep }, OpTape::Dropout(t), _) => {
                     std::mem::swap(h, out);
                     dropout::push(*keep, out, base, tape.shapes[l + 1], t);
                 }
-                (Op::Activation { u, exponential }, OpTape::Activation(t)) => {
-                    activation::push(u.as_ref(), *exponential, moments, h, base, out, t, stats);
+                (Op::Activation { u, exponential }, OpTape::Activation(t), OpRoom::Activation(r)) => {
+                    activation::push(u.as_ref(), *exponential, moments, h, base, out, t, r, stats);
                 }
-                (Op::Residual(op), OpTape::Residual(t)) => op.push(h, base, out, t, moments, stats),
+                (Op::Residual(op), OpTape::Residual(t), _) => op.push(h, base, out, t, moments, stats),
                 _ => std::mem::swap(h, out),
             }
         }
@@ -388,22 +431,32 @@ impl<T: Real> Chain<T> {
 
     /// Adjoint of [`push`](Self::push) with [`Base::Cov`]: the cotangent at the tape's end goes back to
     /// its start; adds to `base_bar` and `grad`.
-    pub fn pull(&self, base: &Mat<T>, tape: &mut Tape<T>, base_bar: &mut Mat<T>, grad: &mut ChainGrad<T>) {
+    pub fn pull(
+        &self,
+        base: &Mat<T>,
+        tape: &mut Tape<T>,
+        room: &mut Room<T>,
+        base_bar: &mut Mat<T>,
+        grad: &mut ChainGrad<T>,
+    ) {
         for (l, op) in self.ops.iter().enumerate().rev() {
-            let (before, after) = tape.bars.split_at_mut(l + 1);
+            let (before, after) = room.bars.split_at_mut(l + 1);
             let (h_bar, out_bar) = (&mut before[l], &mut after[0]);
             let h = &tape.flows[l];
-            match (op, &mut tape.ops[l], &mut grad.ops[l]) {
-                (Op::Linear(op), OpTape::Linear(t), OpGrad::Linear(g)) => op.pull(h, out_bar, h_bar, t, g),
-                (Op::Dropout { keep }, OpTape::Dropout(t), _) => {
+            match (op, &mut tape.ops[l], &mut room.ops[l], &mut grad.ops[l]) {
+                (Op::Linear(op), .., OpGrad::Linear(g)) if l == 0 => op.pull_first(h, out_bar, h_bar, g),
+                (Op::Linear(op), OpTape::Linear(t), OpRoom::Linear(r), OpGrad::Linear(g)) => {
+                    op.pull(h, out_bar, h_bar, t, r, g);
+                }
+                (Op::Dropout { keep }, OpTape::Dropout(t), OpRoom::Dropout(bar_jac), _) => {
                     std::mem::swap(h_bar, out_bar);
                     // The flow itself was swapped too.
-                    dropout::pull(*keep, &tape.flows[l + 1], h_bar, base_bar, t);
+                    dropout::pull(*keep, &tape.flows[l + 1], h_bar, base_bar, t, bar_jac);
                 }
-                (Op::Activation { u, .. }, OpTape::Activation(t), _) => {
-                    activation::pull(u.as_ref(), h, base, out_bar, h_bar, base_bar, t);
+                (Op::Activation { u, .. }, OpTape::Activation(t), OpRoom::Activation(r), _) => {
+                    activation::pull(u.as_ref(), h, base, out_bar, h_bar, base_bar, t, r);
                 }
-                (Op::Residual(op), OpTape::Residual(t), OpGrad::Residual(g)) => {
+                (Op::Residual(op), OpTape::Residual(t), _, OpGrad::Residual(g)) => {
                     op.pull(h, base, out_bar, h_bar, base_bar, t, g);
                 }
                 _ => std::mem::swap(h_bar, out_bar),
@@ -422,15 +475,17 @@ impl<T: Real> Tape<T> {
     pub fn end(&self) -> &Flow<T> {
         &self.flows[self.flows.len() - 1]
     }
+}
 
+impl<T> Room<T> {
     /// The cotangent of the first flow, after a pull.
     pub fn start_bar(&self) -> &Flow<T> {
         &self.bars[0]
     }
 
-    /// The flow out of the last layer and the place of its cotangent.
-    pub fn end_and_bar(&mut self) -> (&Flow<T>, &mut Flow<T>) {
-        let last = self.flows.len() - 1;
-        (&self.flows[last], &mut self.bars[last])
+    /// The place of the cotangent of the last flow.
+    pub fn end_bar(&mut self) -> &mut Flow<T> {
+        let last = self.bars.len() - 1;
+        &mut self.bars[last]
     }
 }

@@ -38,6 +38,14 @@ impl<T: Real> Mat<T> {
         out
     }
 
+    /// Takes the first columns of `from`, as many as there are here.
+    pub fn copy_left_from(&mut self, from: &Mat<T>) {
+        let cols = self.cols;
+        for i in 0..self.rows {
+            self.row_mut(i)[..cols].copy_from_slice(&from.row(i)[..cols]);
+        }
+    }
+
     /// Takes dense row-major values.
     #[track_caller]
     pub fn set_f64(&mut self, values: &[f64]) {

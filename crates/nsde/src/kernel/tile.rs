@@ -62,9 +62,47 @@ pub(crate) fn product<T: Real>(
         return;
     }
     let (rows, stride) = (0..out.rows, out.stride);
-    Product { out: &mut out.data, rows, stride, keep, scale, left, right, part }.split();
+    let inner = Inner::Rows(right.rows);
+    Product { out: &mut out.data, rows, stride, keep, scale, left, right, inner, part }.split();
     if part == Part::Symmetric {
         mirror(out);
+    }
+}
+
+/// `out = left·right` where `right` is a lower triangle on top of rows of zeros: about half the work.
+pub(crate) fn product_by_triangle<T: Real>(out: &mut Mat<T>, left: Left<'_, T>, right: &Mat<T>) {
+    debug_assert_eq!(left.rows(), out.rows);
+    debug_assert_eq!(left.inner(), right.rows);
+    debug_assert_eq!(right.cols, out.cols);
+    let (rows, stride) = (0..out.rows, out.stride);
+    let (inner, part) = (Inner::Triangle(right.cols), Part::All);
+    Product { out: &mut out.data, rows, stride, keep: false, scale: T::ONE, left, right, inner, part }
+        .split();
+}
+
+/// Which rows of the right factor are not zero.
+#[derive(Clone, Copy)]
+enum Inner {
+    /// The first of them.
+    Rows(usize),
+    /// Those on and below the diagonal, up to this one.
+    Triangle(usize),
+}
+
+impl Inner {
+    fn rows(self) -> usize {
+        match self {
+            Inner::Rows(n) | Inner::Triangle(n) => n,
+        }
+    }
+
+    /// The first row that counts for the columns from `column` on.
+    #[inline(always)]
+    fn first(self, column: usize) -> usize {
+        match self {
+            Inner::Rows(_) => 0,
+            Inner::Triangle(n) => column.min(n),
+        }
     }
 }
 
@@ -78,35 +116,46 @@ struct Product<'a, T> {
     scale: T,
     left: Left<'a, T>,
     right: &'a Mat<T>,
+    inner: Inner,
     part: Part,
 }
 
-/// From this many multiplications on, a product is worth two cores.
-const WORTH_SPLITTING: usize = 1 << 19;
+/// A piece of a product that is worth a core of its own has this many multiplications.
+const WORTH_SPLITTING: usize = 1 << 18;
 
 impl<T: Real> Product<'_, T> {
     /// Computes the rows, on more than one core if there is enough to do.
     fn split(self) {
+        let work = self.rows.len() * self.inner.rows() * self.right.cols;
+        let pieces = (work / WORTH_SPLITTING).min(rayon::current_num_threads());
+        self.share(pieces);
+    }
+
+    fn share(self, pieces: usize) {
         let count = self.rows.len();
-        let work = count * self.right.rows * self.right.cols;
-        if count < 2 * TILE_ROWS || work < WORTH_SPLITTING || rayon::current_num_threads() == 1 {
+        if pieces < 2 || count < 2 * TILE_ROWS {
             return pulp::Arch::new().dispatch(self);
         }
-        let Product { out, rows, stride, keep, scale, left, right, part } = self;
-        // Half of a triangle's work lies in its last rows.
+        let Product { out, rows, stride, keep, scale, left, right, inner, part } = self;
+        let share = (pieces / 2) as f64 / pieces as f64;
         let half = match part {
-            Part::All => count / 2,
+            Part::All => share * count as f64,
+            // Most of a triangle's work lies in its last rows.
             Part::Lower | Part::Symmetric => {
                 let (a, b) = (rows.start as f64, rows.end as f64);
-                ((0.5 * (a * a + b * b)).sqrt() - a) as usize
+                (a * a + share * (b * b - a * a)).sqrt() - a
             }
         };
-        let half = (half / TILE_ROWS * TILE_ROWS).max(TILE_ROWS);
+        let half = (half as usize / TILE_ROWS * TILE_ROWS).max(TILE_ROWS);
         let (above, below) = out.split_at_mut(half * stride);
         let (top, bottom) = (rows.start..rows.start + half, rows.start + half..rows.end);
+        let few = pieces / 2;
         rayon::join(
-            || Product { out: above, rows: top, stride, keep, scale, left, right, part }.split(),
-            || Product { out: below, rows: bottom, stride, keep, scale, left, right, part }.split(),
+            || Product { out: above, rows: top, stride, keep, scale, left, right, inner, part }.share(few),
+            || {
+                Product { out: below, rows: bottom, stride, keep, scale, left, right, inner, part }
+                    .share(pieces - few)
+            },
         );
     }
 }
@@ -130,7 +179,8 @@ impl<T: Real> WithSimd for Product<'_, T> {
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
         let vectors = self.right.cols.div_ceil(lanes);
-        let inner = self.right.rows;
+        let Product { inner, .. } = self;
+        let last = inner.rows();
         let across = self.right.stride / lanes;
         let from = T::as_simd::<S>(&self.right.data);
         let to = T::as_simd_mut::<S>(self.out);
@@ -138,15 +188,18 @@ impl<T: Real> WithSimd for Product<'_, T> {
         let bands = Bands { rows, lanes, stride: stride / lanes, scale, left, part };
         if size_of_val(from) <= CACHED || bands.rows.len() < WORTH_PACKING {
             for v in (0..vectors).step_by(2) {
-                bands.run(simd, to, v, (vectors - v).min(2), keep, 0..inner, (from, across, v));
+                let first = inner.first(v * lanes);
+                let from = (&from[first * across..], across, v);
+                bands.run(simd, to, v, (vectors - v).min(2), keep, first..last, from);
             }
             return;
         }
         let mut panel = [T::splat(simd, T::ZERO); 2 * PANEL_ROWS];
         for v in (0..vectors).step_by(2) {
             let width = (vectors - v).min(2);
-            for first in (0..inner).step_by(PANEL_ROWS) {
-                let sum = first..inner.min(first + PANEL_ROWS);
+            let begin = inner.first(v * lanes);
+            for first in (begin..last).step_by(PANEL_ROWS) {
+                let sum = first..last.min(first + PANEL_ROWS);
                 let source = from[sum.start * across..sum.end * across].chunks_exact(across);
                 for (to, row) in panel.chunks_exact_mut(2).zip(source) {
                     to[0] = row[v];
@@ -154,7 +207,7 @@ impl<T: Real> WithSimd for Product<'_, T> {
                         to[1] = row[v + 1];
                     }
                 }
-                bands.run(simd, to, v, width, keep || first > 0, sum, (&panel, 2, 0));
+                bands.run(simd, to, v, width, keep || first > begin, sum, (&panel, 2, 0));
             }
         }
     }
@@ -330,6 +383,26 @@ mod tests {
     fn product_matches_three_loops() {
         check::<f64>(1e-15);
         check::<f32>(1e-6);
+    }
+
+    #[test]
+    fn product_by_triangle_matches_the_whole() {
+        for (m, d, u) in [(1, 1, 0), (50, 2, 0), (50, 9, 3), (50, 32, 28), (100, 34, 0), (300, 290, 5)] {
+            let a = filled::<f64>(d + u, m, 1);
+            let mut root = filled::<f64>(d + u, d, 2);
+            for i in 0..d {
+                root.row_mut(i)[i + 1..d].fill(0.0);
+            }
+            for i in d..d + u {
+                root.row_mut(i).fill(0.0);
+            }
+            let (mut whole, mut half) = (Mat::zeros(m, d), Mat::zeros(m, d));
+            product(&mut whole, false, 1.0, Left::Transposed(&a), &root, Part::All);
+            product_by_triangle(&mut half, Left::Transposed(&a), &root);
+            for (x, y) in whole.data.iter().zip(&half.data) {
+                assert!((x - y).abs() < 1e-13, "{m}×{d}+{u}: {x} against {y}");
+            }
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ const LONGEST: usize = 402;
 /// The diagonal may fall below its own series by this share of the variance without being counted.
 const ROUNDING: f64 = 1e-10;
 
-/// What the adjoint needs again, and scratch.
+/// What the adjoint needs again.
 pub(crate) struct ActivationTape<T> {
     units: Units,
     /// Mean and standard deviation of the input.
@@ -32,9 +32,18 @@ pub(crate) struct ActivationTape<T> {
     sd: Vec<f64>,
     /// `c_1`.
     slope: Vec<T>,
+    spread: Spread<T>,
+}
+
+/// Scratch; the matrices over pairs of units are empty where only variances are known.
+pub(crate) struct ActivationRoom<T> {
     slope_bar: Vec<T>,
     var_bar: Vec<T>,
-    spread: Spread<T>,
+    bar_jac: Mat<T>,
+    covariance: Covariance<T>,
+    cov_bar: Mat<T>,
+    sums: Mat<T>,
+    scratch: Mat<T>,
 }
 
 /// How much is known of the covariance of the input.
@@ -44,7 +53,8 @@ enum Spread<T> {
 }
 
 struct Everything<T> {
-    covariance: Covariance<T>,
+    /// `B`.
+    cov: Mat<T>,
     /// Reciprocal of the standard deviation (zero for a point mass).
     inv_sd: Vec<T>,
     /// `e_2, e_3, …` in the rows.
@@ -53,9 +63,6 @@ struct Everything<T> {
     pairs: Pairs,
     /// What the paper's formula needs; empty in the other modes.
     paper: paper::Units<T>,
-    cov_bar: Mat<T>,
-    sums: Mat<T>,
-    scratch: Mat<T>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -91,22 +98,34 @@ impl<T: Real> ActivationTape<T> {
             mean: vec![0.0; units],
             sd: vec![0.0; units],
             slope: zero(),
-            slope_bar: zero(),
-            var_bar: zero(),
             spread: if full {
                 Spread::Full(Box::new(Everything {
-                    covariance: Covariance::zeros(units, inputs),
+                    cov: Mat::zeros(units, units),
                     inv_sd: zero(),
                     coef: Mat::zeros(orders, units),
                     pairs: Pairs::Series { orders: 0 },
                     paper: paper::Units::zeros(if moments == Moments::Paper { units } else { 0 }),
-                    cov_bar: Mat::zeros(units, units),
-                    sums: Mat::zeros(orders, units),
-                    scratch: Mat::zeros(2, units),
                 }))
             } else {
                 Spread::Diagonal(Variance::zeros(units, inputs))
             },
+        }
+    }
+
+    pub fn room(&self, inputs: usize) -> ActivationRoom<T> {
+        let units = self.mean.len();
+        let (pairs, orders) = match &self.spread {
+            Spread::Full(all) => (units, all.coef.rows),
+            Spread::Diagonal(_) => (0, 0),
+        };
+        ActivationRoom {
+            slope_bar: vec![T::ZERO; padded::<T>(units)],
+            var_bar: vec![T::ZERO; padded::<T>(units)],
+            bar_jac: Mat::zeros(units, inputs),
+            covariance: Covariance::zeros(pairs, inputs),
+            cov_bar: Mat::zeros(pairs, pairs),
+            sums: Mat::zeros(orders, pairs),
+            scratch: Mat::zeros(2, pairs),
         }
     }
 }
@@ -132,6 +151,7 @@ pub(crate) fn push<T: Real>(
     base: Base<'_, T>,
     out: &mut Flow<T>,
     tape: &mut ActivationTape<T>,
+    room: &mut ActivationRoom<T>,
     stats: &mut Stats,
 ) {
     let n = h.units();
@@ -146,9 +166,9 @@ pub(crate) fn push<T: Real>(
             activation.expand_all(mean, sd, units, 0);
         }
         Spread::Full(all) => {
-            all.covariance.push(h, base, Part::Lower);
+            room.covariance.push(&mut all.cov, h, base, Part::Lower);
             for i in 0..n {
-                sd[i] = all.covariance.cov.at(i, i).f64().max(0.0).sqrt();
+                sd[i] = all.cov.at(i, i).f64().max(0.0).sqrt();
                 all.inv_sd[i] = if sd[i] > 0.0 { T::of(1.0 / sd[i]) } else { T::ZERO };
             }
             all.pairs = choose(moments, activation, sd);
@@ -172,10 +192,12 @@ pub(crate) fn push<T: Real>(
         slope[i] = T::of(units.c[1][i]);
     }
     rows::scale(&mut out.jac, &h.jac, slope);
+    out.var_known = true;
     match spread {
-        Spread::Diagonal(_) => {
+        Spread::Diagonal(variance) => {
             out.shape = Shape::Diagonal;
             for i in 0..n {
+                out.var[i] = slope[i] * slope[i] * variance.var[i] + T::of(units.rest[i]);
                 out.diag[i] = slope[i] * slope[i] * h.rest(i) + T::of(units.rest[i]);
             }
         }
@@ -183,19 +205,19 @@ pub(crate) fn push<T: Real>(
             out.shape = Shape::Full;
             match all.pairs {
                 Pairs::Series { orders } => {
-                    let Everything { covariance, inv_sd, coef, .. } = &**all;
-                    series::push(&mut out.resid, &covariance.cov, h.resid(), inv_sd, slope, coef, orders);
+                    let Everything { cov, inv_sd, coef, .. } = &**all;
+                    series::push(&mut out.resid, cov, h.resid(), inv_sd, slope, coef, orders);
                 }
                 Pairs::Paper { kink } => {
-                    let Everything { covariance, paper, .. } = &mut **all;
+                    let Everything { cov, paper, .. } = &mut **all;
                     paper.set(mean, sd);
-                    paper::push(&mut out.resid, &covariance.cov, h.resid(), slope, kink, paper);
+                    paper::push(&mut out.resid, cov, h.resid(), slope, kink, paper);
                 }
                 Pairs::Formula => {
                     for i in 0..n {
                         for j in 0..i {
-                            let rest = pair(activation, mean, sd, &all.covariance.cov, i, j, false)
-                                .map_or(0.0, |p| p.value);
+                            let rest =
+                                pair(activation, mean, sd, &all.cov, i, j, false).map_or(0.0, |p| p.value);
                             let mut x = T::of(rest);
                             if let Some(resid) = h.resid() {
                                 x += slope[i] * slope[j] * resid.at(i, j);
@@ -207,11 +229,18 @@ pub(crate) fn push<T: Real>(
             }
             raise(units, all.pairs, sd, stats);
             for i in 0..n {
+                out.var[i] = slope[i] * slope[i] * variance_of(&all.cov, i) + T::of(units.rest[i]);
                 *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + T::of(units.rest[i]);
             }
             mirror(&mut out.resid);
         }
     }
+}
+
+/// `B_ii`, never negative.
+fn variance_of<T: Real>(cov: &Mat<T>, i: usize) -> T {
+    let x = cov.at(i, i);
+    if x > T::ZERO { x } else { T::ZERO }
 }
 
 /// The exact diagonal is at least the cut series; rounding must not undo that.
@@ -258,10 +287,13 @@ pub(crate) fn pull<T: Real>(
     h_bar: &mut Flow<T>,
     base_bar: &mut Mat<T>,
     tape: &mut ActivationTape<T>,
+    room: &mut ActivationRoom<T>,
 ) {
     let n = h.units();
-    let ActivationTape { units, mean, sd, slope, slope_bar, var_bar, spread } = tape;
+    let ActivationTape { units, mean, sd, slope, spread } = tape;
+    let ActivationRoom { slope_bar, var_bar, bar_jac, covariance, cov_bar, sums, scratch } = room;
     h_bar.shape = h.shape;
+    h_bar.var.fill(T::ZERO);
     // Slope: J'_i = c_1 J_i and R'_ij = c_1(i) c_1(j) R_ij.
     rows::dots(slope_bar, &out_bar.jac, &h.jac);
     rows::scale(&mut h_bar.jac, &out_bar.jac, slope);
@@ -269,22 +301,26 @@ pub(crate) fn pull<T: Real>(
     var_bar.fill(T::ZERO);
     if let Spread::Full(all) = spread {
         match all.pairs {
-            Pairs::Series { orders } => pull_series(all, out_bar, orders, &mut h_bar.mean, var_bar),
+            Pairs::Series { orders } => {
+                let Everything { cov, inv_sd, coef, .. } = &**all;
+                series::pull(cov_bar, sums, &out_bar.resid, cov, inv_sd, coef, orders, scratch);
+                pull_orders(sums, inv_sd, coef, orders, &mut h_bar.mean, var_bar);
+            }
             Pairs::Paper { kink } => {
-                let Everything { covariance, paper, cov_bar, .. } = &mut **all;
+                let Everything { cov, paper, .. } = &mut **all;
                 let (mean_bar, bar) = (&mut h_bar.mean, &out_bar.resid);
-                paper::pull(cov_bar, mean_bar, var_bar, bar, &covariance.cov, kink, paper);
+                paper::pull(cov_bar, mean_bar, var_bar, bar, cov, kink, paper);
             }
             Pairs::Formula => {
-                all.cov_bar.fill_zero();
+                cov_bar.fill_zero();
                 for i in 0..n {
                     for j in 0..i {
-                        let Some(p) = pair(activation, mean, sd, &all.covariance.cov, i, j, true) else {
+                        let Some(p) = pair(activation, mean, sd, &all.cov, i, j, true) else {
                             continue;
                         };
                         // Entries ij and ji both carry the cotangent.
                         let both = out_bar.resid.at(i, j).f64() * 2.0;
-                        *all.cov_bar.at_mut(i, j) = T::of(0.5 * both * p.d_cov);
+                        *cov_bar.at_mut(i, j) = T::of(0.5 * both * p.d_cov);
                         h_bar.mean[i] += T::of(both * p.d_mean[0]);
                         h_bar.mean[j] += T::of(both * p.d_mean[1]);
                         var_bar[i] += T::of(both * p.d_var[0]);
@@ -293,11 +329,11 @@ pub(crate) fn pull<T: Real>(
                 }
             }
         }
-        mirror(&mut all.cov_bar);
+        mirror(cov_bar);
         if let Some(resid) = h.resid() {
             // The dots rest in the scratch, which is free again.
-            let dots = &mut all.scratch.data;
-            series::pull_linear(&mut h_bar.resid, dots, &out_bar.resid, slope, resid, &all.cov_bar);
+            let dots = &mut scratch.data;
+            series::pull_linear(&mut h_bar.resid, dots, &out_bar.resid, slope, resid, cov_bar);
             for i in 0..n {
                 slope_bar[i] += dots[i] + dots[i];
             }
@@ -311,7 +347,14 @@ pub(crate) fn pull<T: Real>(
     }
     let [_, c1, c2, c3] = &units.c;
     for i in 0..n {
-        let (mean_out, rest_out) = (out_bar.mean[i], out_bar.rest(i));
+        // The variance that was given away: c_1² B_ii + rest.
+        let (variance, given) = match spread {
+            Spread::Diagonal(variance) => (variance.var[i], out_bar.var[i]),
+            Spread::Full(all) => (variance_of(&all.cov, i), out_bar.var[i]),
+        };
+        slope_bar[i] += T::of(2.0) * given * slope[i] * variance;
+        var_bar[i] += slope[i] * slope[i] * given;
+        let (mean_out, rest_out) = (out_bar.mean[i], out_bar.rest(i) + given);
         h_bar.mean[i] +=
             mean_out * T::of(c1[i]) + slope_bar[i] * T::of(c2[i]) + rest_out * T::of(units.rest_mean[i]);
         var_bar[i] += mean_out * T::of(0.5 * c2[i])
@@ -322,25 +365,23 @@ pub(crate) fn pull<T: Real>(
         }
     }
     match spread {
-        Spread::Diagonal(variance) => variance.pull(h, var_bar, h_bar, base_bar),
-        Spread::Full(all) => {
-            (0..n).for_each(|i| *all.cov_bar.at_mut(i, i) = var_bar[i]);
-            all.covariance.pull(h, base, &all.cov_bar, h_bar, base_bar);
+        Spread::Diagonal(variance) => variance.pull(h, var_bar, h_bar, base_bar, bar_jac),
+        Spread::Full(_) => {
+            (0..n).for_each(|i| *cov_bar.at_mut(i, i) = var_bar[i]);
+            covariance.pull(h, base, cov_bar, h_bar, base_bar);
         }
     }
 }
 
-/// The part of the adjoint that goes through the pairs of the series: sets `cov_bar` below the
-/// diagonal, adds to `mean_bar` and `var_bar`.
-fn pull_series<T: Real>(
-    all: &mut Everything<T>,
-    out_bar: &Flow<T>,
+/// From the cotangents of the series' coefficients to those of mean and variance, which it adds to.
+fn pull_orders<T: Real>(
+    sums: &Mat<T>,
+    inv_sd: &[T],
+    coef: &Mat<T>,
     orders: usize,
     mean_bar: &mut [T],
     var_bar: &mut [T],
 ) {
-    let Everything { covariance, inv_sd, coef, cov_bar, sums, scratch, .. } = all;
-    series::pull(cov_bar, sums, &out_bar.resid, &covariance.cov, inv_sd, coef, orders, scratch);
     // ∂e_n/∂m = √(n+1) e_{n+1}/σ,  ∂e_n/∂s at fixed covariance = ½ √((n+1)(n+2)) e_{n+2}/σ².
     let n = coef.cols;
     for k in 0..orders {

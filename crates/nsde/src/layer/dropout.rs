@@ -21,11 +21,15 @@ pub(crate) fn push<T: Real>(
     shape: Shape,
     tape: &mut Variance<T>,
 ) {
-    tape.push(h, base);
+    if !h.var_known {
+        tape.push(h, base);
+    }
     h.widen(shape);
     for i in 0..h.units() {
-        let second = tape.var[i] + h.mean[i] * h.mean[i];
-        *h.rest_mut(i) += excess::<T>(keep) * second;
+        let var = if h.var_known { h.var[i] } else { tape.var[i] };
+        let more = excess::<T>(keep) * (var + h.mean[i] * h.mean[i]);
+        *h.rest_mut(i) += more;
+        h.var[i] = var + more;
     }
 }
 
@@ -36,13 +40,22 @@ pub(crate) fn pull<T: Real>(
     bar: &mut Flow<T>,
     base_bar: &mut Mat<T>,
     tape: &mut Variance<T>,
+    bar_jac: &mut Mat<T>,
 ) {
     let mut var_bar = std::mem::take(&mut tape.var);
     for i in 0..h.units() {
-        var_bar[i] = excess::<T>(keep) * bar.rest(i);
-        bar.mean[i] += var_bar[i] * (h.mean[i] + h.mean[i]);
-        *bar.rest_mut(i) += var_bar[i];
+        let known = if h.var_known { bar.var[i] } else { T::ZERO };
+        let more_bar = excess::<T>(keep) * (bar.rest(i) + known);
+        bar.mean[i] += more_bar * (h.mean[i] + h.mean[i]);
+        var_bar[i] = more_bar;
+        if h.var_known {
+            bar.var[i] += more_bar;
+        } else {
+            *bar.rest_mut(i) += more_bar;
+        }
     }
-    tape.pull(h, &var_bar, bar, base_bar);
+    if !h.var_known {
+        tape.pull(h, &var_bar, bar, base_bar, bar_jac);
+    }
     tape.var = var_bar;
 }

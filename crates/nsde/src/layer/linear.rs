@@ -1,8 +1,8 @@
 //! The affine layer `u(h) = W h + b` (Sec. 4.1, Eqs. 21–22).
 
 use crate::error::{Error, Result, dimension};
-use crate::flow::{Flow, Shape};
-use crate::kernel::tile::{Left, Part, product};
+use crate::flow::{Base, Flow, Shape};
+use crate::kernel::tile::{Left, Part, product, product_by_triangle};
 use crate::kernel::{Mat, Real, rows};
 
 /// `W h + b`, `W` row-major `[output, input]`.
@@ -75,11 +75,18 @@ pub(crate) struct LinearOp<T> {
     bias: Vec<T>,
 }
 
-/// Scratch of the products.
+/// What the adjoint needs again.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearTape<T> {
     /// What is wanted of `R` behind the layer.
     shape: Shape,
+    /// `R Wᵀ`, where only variances are wanted.
+    half_t: Mat<T>,
+}
+
+/// Scratch of the products.
+#[derive(Clone, Debug)]
+pub(crate) struct LinearRoom<T> {
     /// `R Wᵀ` and its transpose.
     half_t: Mat<T>,
     half: Mat<T>,
@@ -118,9 +125,13 @@ impl<T: Real> LinearOp<T> {
         }
     }
 
-    pub fn tape(&self, inputs: usize, shape: Shape) -> LinearTape<T> {
-        LinearTape {
-            shape,
+    pub fn tape(&self, shape: Shape) -> LinearTape<T> {
+        let half_t = if shape == Shape::Full { Mat::default() } else { self.weight_t.clone() };
+        LinearTape { shape, half_t }
+    }
+
+    pub fn room(&self, inputs: usize) -> LinearRoom<T> {
+        LinearRoom {
             half_t: self.weight_t.clone(),
             half: self.weight.clone(),
             half_bar: self.weight.clone(),
@@ -138,15 +149,16 @@ impl<T: Real> LinearOp<T> {
     }
 
     /// `W m + b`, `W R Wᵀ`, `W J`.
-    pub fn push(&self, h: &Flow<T>, out: &mut Flow<T>, tape: &mut LinearTape<T>) {
+    pub fn push(&self, h: &Flow<T>, out: &mut Flow<T>, tape: &mut LinearTape<T>, room: &mut LinearRoom<T>) {
         rows::times(&mut out.mean, &self.weight, &h.mean);
         for (to, b) in out.mean.iter_mut().zip(&self.bias) {
             *to += *b;
         }
         let weight = Left::Transposed(&self.weight_t);
         product(&mut out.jac, false, T::ONE, weight, &h.jac, Part::All);
+        out.var_known = false;
         out.shape = tape.shape;
-        let half_t = &mut tape.half_t;
+        let half_t = if tape.shape == Shape::Full { &mut room.half_t } else { &mut tape.half_t };
         match h.shape {
             Shape::Zero => out.shape = Shape::Zero,
             Shape::Diagonal => rows::scale(half_t, &self.weight_t, &h.diag),
@@ -161,13 +173,46 @@ impl<T: Real> LinearOp<T> {
         }
     }
 
+    /// [`push`](Self::push) of the first layer, whose input is `[x, u]`: the Jacobian is `[I; 0]`, or
+    /// `[√Σ; 0]` in white coordinates.
+    pub fn push_first(&self, h: &Flow<T>, base: Base<'_, T>, out: &mut Flow<T>) {
+        rows::times(&mut out.mean, &self.weight, &h.mean);
+        for (to, b) in out.mean.iter_mut().zip(&self.bias) {
+            *to += *b;
+        }
+        match base {
+            Base::Cov(_) => out.jac.copy_left_from(&self.weight),
+            Base::White => {
+                let weight = Left::Transposed(&self.weight_t);
+                product_by_triangle(&mut out.jac, weight, &h.jac);
+            }
+        }
+        out.var_known = false;
+        out.shape = Shape::Zero;
+    }
+
+    /// Adjoint of [`push_first`](Self::push_first) with [`Base::Cov`]; sets the cotangent of the mean alone.
+    pub fn pull_first(&self, h: &Flow<T>, out_bar: &Flow<T>, h_bar: &mut Flow<T>, grad: &mut LinearGrad<T>) {
+        for (to, bar) in grad.bias.iter_mut().zip(&out_bar.mean) {
+            *to += *bar;
+        }
+        rows::add_outer(&mut grad.weight, &out_bar.mean, &h.mean);
+        for i in 0..out_bar.jac.rows {
+            for (to, bar) in grad.weight.row_mut(i).iter_mut().zip(out_bar.jac.row(i)) {
+                *to += *bar;
+            }
+        }
+        rows::times(&mut h_bar.mean, &self.weight_t, &out_bar.mean);
+    }
+
     /// Adjoint of [`push`](Self::push) at `h`; sets `h_bar`.
     pub fn pull(
         &self,
         h: &Flow<T>,
         out_bar: &Flow<T>,
         h_bar: &mut Flow<T>,
-        tape: &mut LinearTape<T>,
+        tape: &LinearTape<T>,
+        room: &mut LinearRoom<T>,
         grad: &mut LinearGrad<T>,
     ) {
         let two = T::of(2.0);
@@ -176,17 +221,18 @@ impl<T: Real> LinearOp<T> {
         }
         rows::add_outer(&mut grad.weight, &out_bar.mean, &h.mean);
         rows::times(&mut h_bar.mean, &self.weight_t, &out_bar.mean);
-        let LinearTape { shape, half_t, half, half_bar, half_bar_t, jac_t, jac_bar_t } = tape;
+        let LinearRoom { half, half_bar, half_bar_t, jac_t, jac_bar_t, .. } = room;
         jac_t.transpose_from(&h.jac);
         jac_bar_t.transpose_from(&out_bar.jac);
         product(&mut grad.weight, true, T::ONE, Left::Transposed(jac_bar_t), jac_t, Part::All);
         product(&mut h_bar.jac, false, T::ONE, Left::Transposed(&self.weight), &out_bar.jac, Part::All);
+        h_bar.var.fill(T::ZERO);
         h_bar.shape = h.shape;
         if h.shape == Shape::Zero {
             return;
         }
         // Both R and its cotangent are symmetric: W̄ = 2 R̄ W R,  R̄_h = Wᵀ R̄ W.
-        if *shape == Shape::Full {
+        if tape.shape == Shape::Full {
             let weight = Left::Transposed(&self.weight);
             product(half_bar_t, false, T::ONE, weight, &out_bar.resid, Part::All);
             half_bar.transpose_from(half_bar_t);
@@ -198,7 +244,7 @@ impl<T: Real> LinearOp<T> {
             }
         } else {
             rows::scale(half_bar, &self.weight, &out_bar.diag);
-            half.transpose_from(half_t);
+            half.transpose_from(&tape.half_t);
             rows::add_scaled(&mut grad.weight, half, &out_bar.diag, two);
         }
         match h.shape {

@@ -10,7 +10,7 @@ use super::Moments;
 use crate::flow::{Base, Covariance, Flow, Shape};
 use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, Real, rows};
-use crate::network::{Chain, ChainGrad, Tape};
+use crate::network::{Chain, ChainGrad, Room, Tape};
 use crate::solver::Stats;
 
 pub(crate) struct Residual<T> {
@@ -21,7 +21,10 @@ pub(crate) struct ResidualTape<T> {
     /// What is wanted of `R` behind the block; inside it everything is carried.
     shape: Shape,
     covariance: Covariance<T>,
+    /// `B`.
+    cov: Mat<T>,
     inner: Tape<T>,
+    inner_room: Room<T>,
     /// `R'`, then its cotangent.
     resid: Mat<T>,
     /// `I + G` and its transpose.
@@ -37,10 +40,13 @@ impl<T: Real> Residual<T> {
     pub fn tape(&self, inputs: usize, moments: Moments, shape: Shape) -> ResidualTape<T> {
         let n = self.inner.widths[0];
         let square = Mat::zeros(n, n);
+        let inner = self.inner.tape(n, moments, Shape::Full, Shape::Full);
         ResidualTape {
             shape,
             covariance: Covariance::zeros(n, inputs),
-            inner: self.inner.tape(n, moments, Shape::Full, Shape::Full),
+            cov: square.clone(),
+            inner_room: self.inner.room(&inner, n),
+            inner,
             resid: square.clone(),
             step: square.clone(),
             step_t: square.clone(),
@@ -59,13 +65,14 @@ impl<T: Real> Residual<T> {
         moments: Moments,
         stats: &mut Stats,
     ) {
-        tape.covariance.push(h, base, Part::Symmetric);
+        tape.covariance.push(&mut tape.cov, h, base, Part::Symmetric);
         let start = tape.inner.start();
         start.shape = Shape::Zero;
         start.mean.copy_from_slice(&h.mean);
         start.jac.set_identity();
-        self.inner.push(Base::Cov(&tape.covariance.cov), &mut tape.inner, moments, stats);
+        self.inner.push(Base::Cov(&tape.cov), &mut tape.inner, &mut tape.inner_room, moments, stats);
         let g = tape.inner.end();
+        out.var_known = false;
         tape.step.copy_from(&g.jac);
         for i in 0..h.units() {
             out.mean[i] = h.mean[i] + g.mean[i];
@@ -123,9 +130,10 @@ impl<T: Real> Residual<T> {
             }
         }
         // Through g.
-        let (end, bar) = tape.inner.end_and_bar();
-        bar.shape = end.shape;
+        let bar = tape.inner_room.end_bar();
+        bar.shape = tape.inner.end().shape;
         bar.mean.copy_from_slice(&out_bar.mean);
+        bar.var.fill(T::ZERO);
         bar.resid.copy_from(resid_bar);
         tape.jac_t.transpose_from(&h.jac);
         product(&mut bar.jac, false, T::ONE, Left::Plain(&out_bar.jac), &tape.jac_t, Part::All);
@@ -138,13 +146,14 @@ impl<T: Real> Residual<T> {
             }
         }
         tape.cov_bar.fill_zero();
-        self.inner.pull(&tape.covariance.cov, &mut tape.inner, &mut tape.cov_bar, grad);
+        self.inner.pull(&tape.cov, &mut tape.inner, &mut tape.inner_room, &mut tape.cov_bar, grad);
         // Past it.
-        let inner_bar = tape.inner.start_bar();
+        let inner_bar = tape.inner_room.start_bar();
         for i in 0..n {
             h_bar.mean[i] = out_bar.mean[i] + inner_bar.mean[i];
         }
         h_bar.shape = h.shape;
+        h_bar.var.fill(T::ZERO);
         product(&mut h_bar.jac, false, T::ONE, Left::Transposed(&tape.step), &out_bar.jac, Part::All);
         // The covariance of h reaches the loss through g only.
         match h.shape {

@@ -5,18 +5,18 @@
 //! ```
 //!
 //! Predictions run in white coordinates `x = μ + √Σ z`: with `G = J √Σ` the congruence is
-//! `(√Σ + Δt G)(√Σ + Δt G)ᵀ`, a Gram matrix, and no layer multiplies by `Σ`. Adjoints use `J` itself,
-//! because the root of a singular `Σ` has no derivative.
+//! `(√Σ + Δt G)(√Σ + Δt G)ᵀ`, a Gram matrix, and no layer multiplies by `Σ`. Steps that are recorded for
+//! their adjoint use `J` itself inside the networks, because the root of a singular `Σ` has no derivative.
 
 use super::driver::Transition;
-use super::noise::{Noise, NoiseWork, set_start};
+use super::noise::{Noise, NoiseTape, NoiseWork, set_start};
 use super::{CovarianceForm, Stats};
 use crate::flow::{Base, Shape};
 use crate::gaussian::Gaussian;
 use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, Real, cholesky};
 use crate::layer::Moments;
-use crate::network::{Chain, ChainGrad, Tape};
+use crate::network::{self, Chain, ChainGrad, Tape};
 use crate::sde::NeuralSde;
 
 pub(crate) struct Bmm<T> {
@@ -27,18 +27,31 @@ pub(crate) struct Bmm<T> {
     form: CovarianceForm,
 }
 
-pub(crate) struct BmmWork<T> {
-    tape: Tape<T>,
-    noise: NoiseWork<T>,
-    grad: ChainGrad<T>,
+/// What one step leaves behind for its adjoint.
+pub(crate) struct BmmTape<T> {
+    drift: Tape<T>,
+    noise: NoiseTape<T>,
+    /// `μ` and `Σ`.
     mean: Vec<T>,
-    /// `Σ`.
     base: Mat<T>,
-    /// `Σ'`, then its cotangent.
-    next: Mat<T>,
     /// `I + Δt J`, or `√Σ + Δt G`.
     step: Mat<T>,
-    /// Its transpose, then `Σ̄' (I + Δt J)`.
+}
+
+pub(crate) struct BmmWork<T> {
+    /// The tape of a step that nobody records.
+    own: BmmTape<T>,
+    room: Room<T>,
+}
+
+/// Scratch, and the gradient.
+struct Room<T> {
+    drift: network::Room<T>,
+    noise: NoiseWork<T>,
+    grad: ChainGrad<T>,
+    /// `Σ'`, then its cotangent.
+    next: Mat<T>,
+    /// A factor of the congruence, transposed; then `Σ̄' (I + Δt J)`.
     half: Mat<T>,
     /// Cholesky factor of `Σ`: in double precision, and for the kernels.
     factor: Vec<f64>,
@@ -53,23 +66,29 @@ impl<T: Real> Bmm<T> {
         Bmm { drift: Chain::new(sde.drift()), noise: Noise::new(sde), state: sde.state(), moments, form }
     }
 
-    /// The step in white coordinates: `Σ'` into `next`.
-    fn forward(&self, w: &mut BmmWork<T>, dt: f64, u: &[f64], from: &[f64]) {
-        let d = self.state;
-        w.factor.copy_from_slice(&from[d..]);
-        cholesky::factor_semidefinite(&mut w.factor, d);
+    /// `√Σ`.
+    fn take_root(&self, w: &mut Room<T>, from: &[f64]) {
+        w.factor.copy_from_slice(&from[self.state..]);
+        cholesky::factor_semidefinite(&mut w.factor, self.state);
         w.root.set_f64(&w.factor);
-        let BmmWork { tape, noise, mean, next, step, half, root, stats, .. } = w;
-        for (to, x) in mean.iter_mut().zip(&from[..d]) {
-            *to = T::of(*x);
-        }
-        set_start(tape, mean, Some(root), u, d, self.drift.widths[0]);
-        self.drift.push(Base::White, tape, self.moments, stats);
-        let end = tape.end();
+    }
+
+    /// `Σ'` of a drift that has been pushed, with a factor of the congruence in `half`, transposed; and
+    /// the state after the step.
+    fn close(
+        &self,
+        tape: &mut BmmTape<T>,
+        room: &mut Room<T>,
+        white: bool,
+        dt: f64,
+        u: &[f64],
+        from: &[f64],
+        to: &mut [f64],
+    ) {
+        let BmmTape { drift, noise, mean, base, .. } = tape;
+        let Room { noise: noise_work, next, half, root, stats, .. } = room;
+        let end = drift.end();
         let h = T::of(dt);
-        for ((to, l), g) in step.data.iter_mut().zip(&root.data).zip(&end.jac.data) {
-            *to = *l + h * *g;
-        }
         match end.resid() {
             Some(resid) => {
                 for (to, r) in next.data.iter_mut().zip(&resid.data) {
@@ -78,33 +97,17 @@ impl<T: Real> Bmm<T> {
             }
             None => next.fill_zero(),
         }
-        half.transpose_from(step);
         product(next, true, T::ONE, Left::Transposed(half), half, Part::Symmetric);
-        self.noise.push(noise, mean, Base::White, Some(root), u, dt, self.moments, stats, next);
+        let (base, root) = if white { (Base::White, Some(&*root)) } else { (Base::Cov(base), None) };
+        self.noise.push(noise, noise_work, mean, base, root, u, dt, self.moments, stats, next);
         if self.form == CovarianceForm::Diagonal {
             keep_diagonal(next);
         }
-    }
-
-    /// Fills the tapes for the adjoint, with `I + Δt J` in `step`.
-    fn record(&self, w: &mut BmmWork<T>, dt: f64, u: &[f64], from: &[f64]) {
         let d = self.state;
-        let BmmWork { tape, noise, mean, base, next, step, stats, .. } = w;
-        for (to, x) in mean.iter_mut().zip(&from[..d]) {
-            *to = T::of(*x);
-        }
-        base.set_f64(&from[d..]);
-        set_start(tape, mean, None, u, d, self.drift.widths[0]);
-        self.drift.push(Base::Cov(base), tape, self.moments, stats);
-        let h = T::of(dt);
-        for (to, j) in step.data.iter_mut().zip(&tape.end().jac.data) {
-            *to = h * *j;
-        }
         for i in 0..d {
-            *step.at_mut(i, i) += T::ONE;
+            to[i] = from[i] + dt * end.mean[i].f64();
         }
-        // Its sum goes nowhere; its tape is what counts.
-        self.noise.push(noise, mean, Base::Cov(base), None, u, dt, self.moments, stats, next);
+        next.get_f64(&mut to[d..]);
     }
 }
 
@@ -118,6 +121,7 @@ fn keep_diagonal<T: Real>(m: &mut Mat<T>) {
 
 impl<T: Real> Transition for Bmm<T> {
     type Work = BmmWork<T>;
+    type Tape = BmmTape<T>;
 
     fn state_len(&self) -> usize {
         self.state + self.state * self.state
@@ -131,25 +135,39 @@ impl<T: Real> Transition for Bmm<T> {
     fn work(&self) -> BmmWork<T> {
         let d = self.state;
         let square = Mat::zeros(d, d);
-        BmmWork {
-            tape: self.drift.tape(d, self.moments, self.form.hidden(), Shape::Full),
-            noise: self.noise.work(d, self.moments, self.form),
+        let own = self.tape();
+        let room = Room {
+            drift: self.drift.room(&own.drift, d),
+            noise: self.noise.work(&own.noise, d),
             grad: self.drift.grad(),
-            mean: vec![T::ZERO; d],
-            base: square.clone(),
             next: square.clone(),
-            step: square.clone(),
             half: square.clone(),
             factor: vec![0.0; d * d],
             root: square.clone(),
             mean_bar: vec![T::ZERO; d],
             base_bar: square,
             stats: Stats::default(),
+        };
+        BmmWork { own, room }
+    }
+
+    fn tape(&self) -> BmmTape<T> {
+        let d = self.state;
+        BmmTape {
+            drift: self.drift.tape(d, self.moments, self.form.hidden(), Shape::Full),
+            noise: self.noise.tape(d, self.moments, self.form),
+            mean: vec![T::ZERO; d],
+            base: Mat::zeros(d, d),
+            step: Mat::zeros(d, d),
         }
     }
 
+    fn tape_bytes(&self) -> usize {
+        self.drift.tape_bytes(self.state) + self.noise.tape_bytes(self.state)
+    }
+
     fn stats(work: &mut BmmWork<T>) -> &mut Stats {
-        &mut work.stats
+        &mut work.room.stats
     }
 
     fn start(&self, _: &mut BmmWork<T>, _: usize, start: &Gaussian, state: &mut [f64]) {
@@ -162,38 +180,86 @@ impl<T: Real> Transition for Bmm<T> {
         bar.cov.copy_from_slice(&state_bar[self.state..]);
     }
 
+    /// In white coordinates.
     fn step(&self, w: &mut BmmWork<T>, _: usize, _: usize, dt: f64, u: &[f64], from: &[f64], to: &mut [f64]) {
-        self.forward(w, dt, u, from);
         let d = self.state;
-        for i in 0..d {
-            to[i] = from[i] + dt * w.tape.end().mean[i].f64();
+        let BmmWork { own, room } = w;
+        self.take_root(room, from);
+        let BmmTape { drift, mean, step, .. } = own;
+        let Room { drift: scratch, half, root, stats, .. } = room;
+        for (to, x) in mean.iter_mut().zip(&from[..d]) {
+            *to = T::of(*x);
         }
-        w.next.get_f64(&mut to[d..]);
+        set_start(drift, mean, Some(root), u, d, self.drift.widths[0]);
+        self.drift.push(Base::White, drift, scratch, self.moments, stats);
+        let h = T::of(dt);
+        for ((to, l), g) in step.data.iter_mut().zip(&root.data).zip(&drift.end().jac.data) {
+            *to = *l + h * *g;
+        }
+        half.transpose_from(step);
+        self.close(own, room, true, dt, u, from, to);
     }
 
-    fn step_pull(
+    fn record(
         &self,
         w: &mut BmmWork<T>,
+        tape: &mut BmmTape<T>,
         _: usize,
         _: usize,
         dt: f64,
         u: &[f64],
         from: &[f64],
+        to: &mut [f64],
+    ) {
+        let d = self.state;
+        let w = &mut w.room;
+        self.take_root(w, from);
+        let BmmTape { drift, mean, base, step, .. } = tape;
+        for (to, x) in mean.iter_mut().zip(&from[..d]) {
+            *to = T::of(*x);
+        }
+        base.set_f64(&from[d..]);
+        set_start(drift, mean, None, u, d, self.drift.widths[0]);
+        self.drift.push(Base::Cov(base), drift, &mut w.drift, self.moments, &mut w.stats);
+        let h = T::of(dt);
+        for (to, j) in step.data.iter_mut().zip(&drift.end().jac.data) {
+            *to = h * *j;
+        }
+        for i in 0..d {
+            *step.at_mut(i, i) += T::ONE;
+        }
+        // ((I + Δt J) √Σ)ᵀ
+        w.next.transpose_from(step);
+        product(&mut w.half, false, T::ONE, Left::Transposed(&w.root), &w.next, Part::All);
+        self.close(tape, w, false, dt, u, from, to);
+    }
+
+    fn pull(
+        &self,
+        w: &mut BmmWork<T>,
+        tape: &mut BmmTape<T>,
+        _: usize,
+        _: usize,
+        dt: f64,
+        _: &[f64],
+        _: &[f64],
         to_bar: &[f64],
         from_bar: &mut [f64],
     ) {
-        self.record(w, dt, u, from);
         let d = self.state;
         let h = T::of(dt);
+        let w = &mut w.room;
+        let BmmTape { drift, noise, base, step, .. } = tape;
         w.next.set_f64(&to_bar[d..]);
         if self.form == CovarianceForm::Diagonal {
             keep_diagonal(&mut w.next);
         }
         // R̄ = Δt² Σ̄',  J̄ = 2 Δt Σ̄' (I + Δt J) Σ,  Σ̄ = (I + Δt J)ᵀ Σ̄' (I + Δt J)
-        product(&mut w.half, false, T::ONE, Left::Transposed(&w.next), &w.step, Part::All);
-        product(&mut w.base_bar, false, T::ONE, Left::Transposed(&w.step), &w.half, Part::Symmetric);
-        let (end, bar) = w.tape.end_and_bar();
-        bar.shape = end.shape;
+        product(&mut w.half, false, T::ONE, Left::Transposed(&w.next), step, Part::All);
+        product(&mut w.base_bar, false, T::ONE, Left::Transposed(step), &w.half, Part::Symmetric);
+        let bar = w.drift.end_bar();
+        bar.shape = drift.end().shape;
+        bar.var.fill(T::ZERO);
         for i in 0..d {
             bar.mean[i] = h * T::of(to_bar[i]);
             w.mean_bar[i] = T::of(to_bar[i]);
@@ -201,12 +267,12 @@ impl<T: Real> Transition for Bmm<T> {
         for (to, x) in bar.resid.data.iter_mut().zip(&w.next.data) {
             *to = h * h * *x;
         }
-        product(&mut bar.jac, false, h + h, Left::Plain(&w.half), &w.base, Part::All);
-        self.drift.pull(&w.base, &mut w.tape, &mut w.base_bar, &mut w.grad);
-        for (to, from) in w.mean_bar.iter_mut().zip(&w.tape.start_bar().mean) {
+        product(&mut bar.jac, false, h + h, Left::Plain(&w.half), base, Part::All);
+        self.drift.pull(base, drift, &mut w.drift, &mut w.base_bar, &mut w.grad);
+        for (to, from) in w.mean_bar.iter_mut().zip(&w.drift.start_bar().mean) {
             *to += *from;
         }
-        self.noise.pull(&mut w.noise, &w.base, dt, &w.next, &mut w.mean_bar, &mut w.base_bar);
+        self.noise.pull(noise, &mut w.noise, base, dt, &w.next, &mut w.mean_bar, &mut w.base_bar);
         for i in 0..d {
             from_bar[i] = w.mean_bar[i].f64();
         }
@@ -225,12 +291,12 @@ impl<T: Real> Transition for Bmm<T> {
     }
 
     fn clear_gradient(&self, w: &mut BmmWork<T>) {
-        w.grad.fill_zero();
-        self.noise.clear(&mut w.noise);
+        w.room.grad.fill_zero();
+        self.noise.clear(&mut w.room.noise);
     }
 
     fn add_gradient(&self, w: &BmmWork<T>, flat: &mut [f64]) {
-        let rest = w.grad.add_to(flat);
-        self.noise.add_gradient(&w.noise, rest);
+        let rest = w.room.grad.add_to(flat);
+        self.noise.add_gradient(&w.room.noise, rest);
     }
 }

@@ -105,6 +105,7 @@ impl<T: Real> Cubature<T> {
 
 impl<T: Real> Transition for Cubature<T> {
     type Work = CubatureWork<T>;
+    type Tape = ();
 
     fn state_len(&self) -> usize {
         self.field.state * (self.field.state + 1)
@@ -129,6 +130,12 @@ impl<T: Real> Transition for Cubature<T> {
             bar: vec![0.0; d],
             stats: Stats::default(),
         }
+    }
+
+    fn tape(&self) {}
+
+    fn tape_bytes(&self) -> usize {
+        0
     }
 
     fn stats(work: &mut CubatureWork<T>) -> &mut Stats {
@@ -189,9 +196,24 @@ impl<T: Real> Transition for Cubature<T> {
         }
     }
 
-    fn step_pull(
+    fn record(
         &self,
         w: &mut CubatureWork<T>,
+        _: &mut (),
+        trajectory: usize,
+        k: usize,
+        dt: f64,
+        u: &[f64],
+        from: &[f64],
+        to: &mut [f64],
+    ) {
+        self.step(w, trajectory, k, dt, u, from, to);
+    }
+
+    fn pull(
+        &self,
+        w: &mut CubatureWork<T>,
+        _: &mut (),
         _: usize,
         _: usize,
         dt: f64,

@@ -14,10 +14,15 @@ use std::sync::{Mutex, PoisonError};
 /// moment kernels, particles for Monte Carlo.
 pub(crate) trait Transition: Sync {
     type Work: Send;
+    /// What a recorded step leaves behind for its adjoint.
+    type Tape: Send;
 
     fn state_len(&self) -> usize;
     fn load(&mut self, sde: &NeuralSde);
     fn work(&self) -> Self::Work;
+    fn tape(&self) -> Self::Tape;
+    /// Roughly how much memory a tape takes.
+    fn tape_bytes(&self) -> usize;
     fn stats(work: &mut Self::Work) -> &mut Stats;
 
     fn start(&self, work: &mut Self::Work, trajectory: usize, start: &Gaussian, state: &mut [f64]);
@@ -40,10 +45,24 @@ pub(crate) trait Transition: Sync {
         from: &[f64],
         to: &mut [f64],
     );
-    /// Sets `from_bar`, and adds to the gradient in `work`.
-    fn step_pull(
+    /// A step that its adjoint can be taken of.
+    fn record(
         &self,
         work: &mut Self::Work,
+        tape: &mut Self::Tape,
+        trajectory: usize,
+        k: usize,
+        dt: f64,
+        u: &[f64],
+        from: &[f64],
+        to: &mut [f64],
+    );
+    /// Adjoint of [`record`](Self::record), at the tape it left; sets `from_bar`, and adds to the gradient
+    /// in `work`.
+    fn pull(
+        &self,
+        work: &mut Self::Work,
+        tape: &mut Self::Tape,
         trajectory: usize,
         k: usize,
         dt: f64,
@@ -73,14 +92,19 @@ pub(crate) struct Work<K: Transition> {
     inner: K::Work,
     from: Vec<f64>,
     to: Vec<f64>,
+    /// One for each step of a gradient, as far as they are kept.
+    tapes: Vec<K::Tape>,
 }
 
 /// At most this many partial gradients are summed: enough for many cores, few enough for memory.
 /// Fixed, so that the order of summation never depends on the number of threads.
 const GROUPS: usize = 16;
 
-type Whole<'a> = &'a (dyn Fn(usize, &Trajectory, &mut Trajectory) -> Result<f64> + Sync);
-type ByStep<'a> = &'a (dyn Fn(usize, usize, &[f64], &[f64], &mut [f64], &mut [f64]) -> Result<f64> + Sync);
+/// Tapes of all steps are kept up to this many bytes per thread; beyond it, one after the other is recorded
+/// again on the way back. They must not outgrow the caches.
+const KEPT: usize = 16 << 20;
+
+type Objective<'a> = &'a (dyn Fn(usize, &Trajectory, &mut Trajectory) -> Result<f64> + Sync);
 
 impl<K: Transition> Pooled<K> {
     fn new(kernel: K) -> Self {
@@ -89,7 +113,7 @@ impl<K: Transition> Pooled<K> {
 
     fn work(&self) -> Work<K> {
         let n = self.kernel.state_len();
-        Work { inner: self.kernel.work(), from: vec![0.0; n], to: vec![0.0; n] }
+        Work { inner: self.kernel.work(), from: vec![0.0; n], to: vec![0.0; n], tapes: Vec::new() }
     }
 
     fn borrow<R>(&self, use_it: impl FnOnce(&mut Work<K>) -> R) -> R {
@@ -118,11 +142,7 @@ impl<K: Transition> Pooled<K> {
     ) -> Result<()> {
         let u = &rollout.inputs[k * inputs..(k + 1) * inputs];
         self.kernel.step(work, index, k, rollout.dts[k], u, from, to);
-        if to.iter().all(|x| x.is_finite()) {
-            Ok(())
-        } else {
-            Err(Error::NonFinite { trajectory: index, step: k + 1 })
-        }
+        finite(index, k, to)
     }
 
     fn predict(
@@ -133,7 +153,7 @@ impl<K: Transition> Pooled<K> {
         rollout: &Rollout<'_>,
         out: &mut Trajectory,
     ) -> Result<()> {
-        let Work { inner, from, to } = work;
+        let Work { inner, from, to, .. } = work;
         self.kernel.start(inner, index, rollout.start, from);
         for k in 0..rollout.dts.len() {
             self.step(inner, inputs, index, k, rollout, from, to)?;
@@ -219,91 +239,42 @@ impl<K: Transition> Pooled<K> {
         inputs: usize,
         parameters: usize,
         batch: &[Rollout<'_>],
-        objective: Whole<'_>,
+        objective: Objective<'_>,
     ) -> Result<Gradient> {
         self.grouped(parameters, batch, |work, index, rollout| {
             let (n, steps) = (self.kernel.state_len(), rollout.dts.len());
+            let Work { inner, from: from_bar, to: to_bar, tapes } = work;
+            let keep = steps * self.kernel.tape_bytes() <= KEPT;
+            let tape = |k: usize| if keep { k } else { 0 };
+            let wanted = if keep { steps } else { 1 };
+            tapes.resize_with(tapes.len().max(wanted), || self.kernel.tape());
+            let u = |k: usize| &rollout.inputs[k * inputs..(k + 1) * inputs];
             let mut states = vec![0.0; n * (steps + 1)];
-            self.kernel.start(&mut work.inner, index, rollout.start, &mut states[..n]);
+            self.kernel.start(inner, index, rollout.start, &mut states[..n]);
             let mut trajectory = Trajectory::zeros(state, steps);
             for k in 0..steps {
                 let (from, to) = states[k * n..].split_at_mut(n);
-                self.step(&mut work.inner, inputs, index, k, rollout, from, &mut to[..n])?;
+                let to = &mut to[..n];
+                self.kernel.record(inner, &mut tapes[tape(k)], index, k, rollout.dts[k], u(k), from, to);
+                finite(index, k, to)?;
                 let (mean, cov) = trajectory.at_mut(k);
-                self.kernel.observe(&to[..n], mean, cov);
+                self.kernel.observe(to, mean, cov);
             }
             let mut bar = Trajectory::zeros(state, steps);
             let value = objective(index, &trajectory, &mut bar)?;
-            let Work { inner, from: from_bar, to: to_bar } = work;
             to_bar.fill(0.0);
             for k in (0..steps).rev() {
                 let (mean_bar, cov_bar) = bar.at_mut(k);
                 symmetrise(cov_bar, state);
-                self.kernel.observe_pull(&states[(k + 1) * n..(k + 2) * n], mean_bar, cov_bar, to_bar);
-                let u = &rollout.inputs[k * inputs..(k + 1) * inputs];
-                let from = &states[k * n..(k + 1) * n];
-                self.kernel.step_pull(inner, index, k, rollout.dts[k], u, from, to_bar, from_bar);
+                let (from, to) = states[k * n..].split_at_mut(n);
+                let to = &mut to[..n];
+                self.kernel.observe_pull(to, mean_bar, cov_bar, to_bar);
+                let tape = &mut tapes[tape(k)];
+                if !keep {
+                    self.kernel.record(inner, tape, index, k, rollout.dts[k], u(k), from, to);
+                }
+                self.kernel.pull(inner, tape, index, k, rollout.dts[k], u(k), from, to_bar, from_bar);
                 std::mem::swap(from_bar, to_bar);
-            }
-            Ok((value, self.start_bar(inner, index, rollout, to_bar)))
-        })
-    }
-
-    fn gradient_by_step(
-        &self,
-        state: usize,
-        inputs: usize,
-        parameters: usize,
-        batch: &[Rollout<'_>],
-        objective: ByStep<'_>,
-    ) -> Result<Gradient> {
-        self.grouped(parameters, batch, |work, index, rollout| {
-            let (n, steps) = (self.kernel.state_len(), rollout.dts.len());
-            let every = (steps as f64).sqrt().ceil().max(1.0) as usize;
-            let segments = steps.div_ceil(every);
-            // The state at the beginning of each segment …
-            let mut kept = vec![0.0; n * segments.max(1)];
-            // … and those inside the one at work.
-            let mut states = vec![0.0; n * (every + 1)];
-            let Work { inner, from, to } = work;
-            self.kernel.start(inner, index, rollout.start, from);
-            // Up to the beginning of the last segment, which is computed again anyway.
-            let last = segments.saturating_sub(1) * every;
-            for k in 0..=last {
-                if k.is_multiple_of(every) {
-                    kept[k / every * n..][..n].copy_from_slice(from);
-                }
-                if k < last {
-                    self.step(inner, inputs, index, k, rollout, from, to)?;
-                    std::mem::swap(from, to);
-                }
-            }
-            let (mut mean, mut cov) = (vec![0.0; state], vec![0.0; state * state]);
-            let (mut mean_bar, mut cov_bar) = (mean.clone(), cov.clone());
-            let mut value = 0.0;
-            let (from_bar, to_bar) = (from, to);
-            to_bar.fill(0.0);
-            for segment in (0..segments).rev() {
-                let first = segment * every;
-                let length = every.min(steps - first);
-                states[..n].copy_from_slice(&kept[segment * n..(segment + 1) * n]);
-                for i in 0..length {
-                    let (here, next) = states[i * n..].split_at_mut(n);
-                    self.step(inner, inputs, index, first + i, rollout, here, &mut next[..n])?;
-                }
-                for i in (0..length).rev() {
-                    let (here, next) = states[i * n..].split_at(n);
-                    let k = first + i;
-                    self.kernel.observe(&next[..n], &mut mean, &mut cov);
-                    mean_bar.fill(0.0);
-                    cov_bar.fill(0.0);
-                    value += objective(index, k, &mean, &cov, &mut mean_bar, &mut cov_bar)?;
-                    symmetrise(&mut cov_bar, state);
-                    self.kernel.observe_pull(&next[..n], &mean_bar, &cov_bar, to_bar);
-                    let u = &rollout.inputs[k * inputs..(k + 1) * inputs];
-                    self.kernel.step_pull(inner, index, k, rollout.dts[k], u, here, to_bar, from_bar);
-                    std::mem::swap(from_bar, to_bar);
-                }
             }
             Ok((value, self.start_bar(inner, index, rollout, to_bar)))
         })
@@ -320,6 +291,14 @@ impl<K: Transition> Pooled<K> {
         let mut bar = Gaussian { mean: vec![0.0; d], cov: vec![0.0; d * d] };
         self.kernel.start_pull(work, index, rollout.start, state_bar, &mut bar);
         bar
+    }
+}
+
+fn finite(trajectory: usize, k: usize, state: &[f64]) -> Result<()> {
+    if state.iter().all(|x| x.is_finite()) {
+        Ok(())
+    } else {
+        Err(Error::NonFinite { trajectory, step: k + 1 })
     }
 }
 
@@ -418,20 +397,9 @@ impl Engine {
         inputs: usize,
         parameters: usize,
         batch: &[Rollout<'_>],
-        objective: Whole<'_>,
+        objective: Objective<'_>,
     ) -> Result<Gradient> {
         each!(self, k => k.gradient(state, inputs, parameters, batch, objective))
-    }
-
-    pub fn gradient_by_step(
-        &self,
-        state: usize,
-        inputs: usize,
-        parameters: usize,
-        batch: &[Rollout<'_>],
-        objective: ByStep<'_>,
-    ) -> Result<Gradient> {
-        each!(self, k => k.gradient_by_step(state, inputs, parameters, batch, objective))
     }
 
     pub fn work(&self) -> EngineWork {
@@ -471,7 +439,7 @@ impl<K: Transition> Pooled<K> {
     /// The states after each step, one after the other.
     fn particles(&self, inputs: usize, index: usize, rollout: &Rollout<'_>) -> Result<Vec<f64>> {
         self.borrow(|work| {
-            let Work { inner, from, to } = work;
+            let Work { inner, from, to, .. } = work;
             let mut out = Vec::with_capacity(from.len() * rollout.dts.len());
             self.kernel.start(inner, index, rollout.start, from);
             for k in 0..rollout.dts.len() {

@@ -271,27 +271,14 @@ impl Solver {
     /// Value and gradient of a scalar function of the moments, summed over the batch.
     ///
     /// `objective(i, trajectory, bar)` gets the moments of trajectory `i` at all its steps, returns
-    /// its value and *adds* the derivatives to `bar`, which is zero at first. Only the states
-    /// `(μ_k, Σ_k)` (the particles, for Monte Carlo) are kept; everything else is computed again.
+    /// its value and *adds* the derivatives to `bar`, which is zero at first. Of long trajectories only the
+    /// states `(μ_k, Σ_k)` (the particles, for Monte Carlo) are kept; everything else is computed again.
     pub fn gradient<F>(&self, batch: &[Rollout<'_>], objective: F) -> Result<Gradient>
     where
         F: Fn(usize, &Trajectory, &mut Trajectory) -> Result<f64> + Sync,
     {
         self.check(batch)?;
         self.engine.gradient(self.state, self.inputs, self.parameters, batch, &objective)
-    }
-
-    /// Like [`gradient`](Solver::gradient) for a sum over steps, with memory for `2√K` states only:
-    /// every `⌈√K⌉`-th is kept, and the segments between are computed again.
-    ///
-    /// `objective(i, k, mean, cov, mean_bar, cov_bar)` is called once for every step `k` of
-    /// trajectory `i`, the last step first.
-    pub fn gradient_by_step<F>(&self, batch: &[Rollout<'_>], objective: F) -> Result<Gradient>
-    where
-        F: Fn(usize, usize, &[f64], &[f64], &mut [f64], &mut [f64]) -> Result<f64> + Sync,
-    {
-        self.check(batch)?;
-        self.engine.gradient_by_step(self.state, self.inputs, self.parameters, batch, &objective)
     }
 
     /// A predictor for one trajectory after another that does not allocate.

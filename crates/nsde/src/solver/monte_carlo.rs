@@ -65,6 +65,7 @@ impl<T: Real> MonteCarlo<T> {
 
 impl<T: Real> Transition for MonteCarlo<T> {
     type Work = MonteCarloWork<T>;
+    type Tape = ();
 
     fn state_len(&self) -> usize {
         self.samples * self.field.state
@@ -85,6 +86,12 @@ impl<T: Real> Transition for MonteCarlo<T> {
             noise_bar: vec![0.0; d * d],
             stats: Stats::default(),
         }
+    }
+
+    fn tape(&self) {}
+
+    fn tape_bytes(&self) -> usize {
+        0
     }
 
     fn stats(work: &mut MonteCarloWork<T>) -> &mut Stats {
@@ -149,9 +156,24 @@ impl<T: Real> Transition for MonteCarlo<T> {
         }
     }
 
-    fn step_pull(
+    fn record(
         &self,
         w: &mut MonteCarloWork<T>,
+        _: &mut (),
+        trajectory: usize,
+        k: usize,
+        dt: f64,
+        u: &[f64],
+        from: &[f64],
+        to: &mut [f64],
+    ) {
+        self.step(w, trajectory, k, dt, u, from, to);
+    }
+
+    fn pull(
+        &self,
+        w: &mut MonteCarloWork<T>,
+        _: &mut (),
         trajectory: usize,
         k: usize,
         dt: f64,

@@ -9,7 +9,7 @@ use crate::flow::{Base, Covariance, Shape, Variance};
 use crate::kernel::tile::Part;
 use crate::kernel::{Mat, Real};
 use crate::layer::Moments;
-use crate::network::{Chain, ChainGrad, Tape};
+use crate::network::{Chain, ChainGrad, Room, Tape};
 use crate::sde::{Diffusion, NeuralSde};
 
 pub(crate) enum Noise<T> {
@@ -43,22 +43,34 @@ fn square(scale: &[f64], d: usize, full: bool, out: &mut [f64]) {
     }
 }
 
+/// What a step leaves behind for its adjoint; nothing where there is no network.
+pub(crate) struct NoiseTape<T>(Option<(Tape<T>, Entries<T>)>);
+
+/// Cotangents and the gradient.
 pub(crate) struct NoiseWork<T> {
     net: Option<NetWork<T>>,
     scale_bar: Vec<f64>,
 }
 
 struct NetWork<T> {
-    tape: Tape<T>,
-    entries: Entries<T>,
+    room: Room<T>,
     grad: ChainGrad<T>,
+    entries: EntriesRoom<T>,
 }
 
 /// Second moments of the entries of `L`.
 enum Entries<T> {
-    /// A diagonal `L`: their variances, and the cotangents of these.
-    Diagonal(Variance<T>, Vec<T>),
-    /// A triangle: their covariance, and its cotangent.
+    /// A diagonal `L`: their variances.
+    Diagonal(Variance<T>),
+    /// A triangle: their covariance.
+    Full(Mat<T>),
+}
+
+/// Scratch.
+enum EntriesRoom<T> {
+    /// Cotangents of the variances, and room for `diag(var_bar) J`.
+    Diagonal(Vec<T>, Mat<T>),
+    /// The cotangent of the covariance.
     Full(Covariance<T>, Mat<T>),
 }
 
@@ -103,26 +115,42 @@ impl<T: Real> Noise<T> {
         }
     }
 
-    pub fn work(&self, state: usize, moments: Moments, form: CovarianceForm) -> NoiseWork<T> {
-        NoiseWork {
-            net: match self {
-                Noise::Net { chain, full } => {
-                    let out = chain.widths[chain.widths.len() - 1];
-                    let end = if *full { Shape::Full } else { Shape::Diagonal };
-                    Some(NetWork {
-                        tape: chain.tape(state, moments, form.hidden(), end),
-                        entries: if *full {
-                            Entries::Full(Covariance::zeros(out, state), Mat::zeros(out, out))
-                        } else {
-                            Entries::Diagonal(Variance::zeros(out, state), vec![T::ZERO; out])
-                        },
-                        grad: chain.grad(),
-                    })
-                }
-                _ => None,
-            },
-            scale_bar: self.scale_bar(),
+    pub fn tape(&self, state: usize, moments: Moments, form: CovarianceForm) -> NoiseTape<T> {
+        let Noise::Net { chain, full } = self else { return NoiseTape(None) };
+        let out = chain.widths[chain.widths.len() - 1];
+        NoiseTape(Some(if *full {
+            (chain.tape(state, moments, form.hidden(), Shape::Full), Entries::Full(Mat::zeros(out, out)))
+        } else {
+            let entries = Entries::Diagonal(Variance::zeros(out, state));
+            (chain.tape(state, moments, form.hidden(), Shape::Diagonal), entries)
+        }))
+    }
+
+    /// Roughly.
+    pub fn tape_bytes(&self, state: usize) -> usize {
+        match self {
+            Noise::Net { chain, .. } => chain.tape_bytes(state),
+            _ => 0,
         }
+    }
+
+    pub fn work(&self, tape: &NoiseTape<T>, state: usize) -> NoiseWork<T> {
+        let net = match (self, &tape.0) {
+            (Noise::Net { chain, full }, Some((tape, _))) => {
+                let out = chain.widths[chain.widths.len() - 1];
+                Some(NetWork {
+                    room: chain.room(tape, state),
+                    grad: chain.grad(),
+                    entries: if *full {
+                        EntriesRoom::Full(Covariance::zeros(out, state), Mat::zeros(out, out))
+                    } else {
+                        EntriesRoom::Diagonal(vec![T::ZERO; out], Mat::zeros(out, state))
+                    },
+                })
+            }
+            _ => None,
+        };
+        NoiseWork { net, scale_bar: self.scale_bar() }
     }
 
     /// A zero cotangent of the constant `L`, dense.
@@ -136,6 +164,7 @@ impl<T: Real> Noise<T> {
     /// Adds `dt · Q` at `x ~ N(mean, Σ)`, inputs `u`, to `cov`; `root` is `√Σ` for a white base.
     pub fn push(
         &self,
+        tape: &mut NoiseTape<T>,
         work: &mut NoiseWork<T>,
         mean: &[T],
         base: Base<'_, T>,
@@ -147,21 +176,25 @@ impl<T: Real> Noise<T> {
         cov: &mut Mat<T>,
     ) {
         let d = cov.rows;
-        match (self, &mut work.net) {
-            (Noise::Net { chain, .. }, Some(NetWork { tape, entries, .. })) => {
+        match (self, &mut tape.0, &mut work.net) {
+            (
+                Noise::Net { chain, .. },
+                Some((tape, entries)),
+                Some(NetWork { room, entries: scratch, .. }),
+            ) => {
                 set_start(tape, mean, root, u, d, chain.widths[0]);
-                chain.push(base, tape, moments, stats);
+                chain.push(base, tape, room, moments, stats);
                 let out = tape.end();
                 let dt = T::of(dt);
-                match entries {
-                    Entries::Full(covariance, _) => {
-                        covariance.push(out, base, Part::Symmetric);
+                match (entries, scratch) {
+                    (Entries::Full(second), EntriesRoom::Full(covariance, _)) => {
+                        covariance.push(second, out, base, Part::Symmetric);
                         for i in 0..d {
                             for j in 0..=i {
                                 let mut q = T::ZERO;
                                 for c in 0..=j {
                                     let (a, b) = (triangle(i, c), triangle(j, c));
-                                    q += covariance.cov.at(a, b) + out.mean[a] * out.mean[b];
+                                    q += second.at(a, b) + out.mean[a] * out.mean[b];
                                 }
                                 *cov.at_mut(i, j) += dt * q;
                                 if i != j {
@@ -170,16 +203,17 @@ impl<T: Real> Noise<T> {
                             }
                         }
                     }
-                    Entries::Diagonal(variance, _) => {
+                    (Entries::Diagonal(variance), _) => {
                         variance.push(out, base);
                         for i in 0..d {
                             let q = variance.var[i] + out.mean[i] * out.mean[i];
                             *cov.at_mut(i, i) += dt * q;
                         }
                     }
+                    _ => {}
                 }
             }
-            (Noise::Constant { second, .. }, _) => {
+            (Noise::Constant { second, .. }, ..) => {
                 for i in 0..d {
                     for (to, q) in cov.row_mut(i).iter_mut().zip(&second[i * d..(i + 1) * d]) {
                         *to += T::of(dt * q);
@@ -194,6 +228,7 @@ impl<T: Real> Noise<T> {
     /// gradient.
     pub fn pull(
         &self,
+        tape: &mut NoiseTape<T>,
         work: &mut NoiseWork<T>,
         base: &Mat<T>,
         dt: f64,
@@ -202,15 +237,20 @@ impl<T: Real> Noise<T> {
         base_bar: &mut Mat<T>,
     ) {
         let d = base.rows;
-        match (self, &mut work.net) {
-            (Noise::Net { chain, .. }, Some(NetWork { tape, entries, grad })) => {
+        match (self, &mut tape.0, &mut work.net) {
+            (
+                Noise::Net { chain, .. },
+                Some((tape, entries)),
+                Some(NetWork { room, grad, entries: scratch }),
+            ) => {
                 let dt = T::of(dt);
-                let (out, bar) = tape.end_and_bar();
+                let (out, bar) = (tape.end(), room.end_bar());
                 bar.shape = out.shape;
                 bar.mean.fill(T::ZERO);
                 bar.jac.fill_zero();
-                match entries {
-                    Entries::Full(covariance, second_bar) => {
+                bar.var.fill(T::ZERO);
+                match (entries, scratch) {
+                    (_, EntriesRoom::Full(covariance, second_bar)) => {
                         second_bar.fill_zero();
                         for i in 0..d {
                             for j in 0..d {
@@ -228,26 +268,27 @@ impl<T: Real> Noise<T> {
                         }
                         covariance.pull(out, base, second_bar, bar, base_bar);
                     }
-                    Entries::Diagonal(variance, var_bar) => {
+                    (Entries::Diagonal(variance), EntriesRoom::Diagonal(var_bar, bar_jac)) => {
                         for i in 0..d {
                             var_bar[i] = dt * cov_bar.at(i, i);
                             bar.mean[i] = var_bar[i] * (out.mean[i] + out.mean[i]);
                             bar.diag[i] = var_bar[i];
                         }
-                        variance.pull(out, var_bar, bar, base_bar);
+                        variance.pull(out, var_bar, bar, base_bar, bar_jac);
                     }
+                    _ => {}
                 }
-                chain.pull(base, tape, base_bar, grad);
-                for (to, from) in mean_bar.iter_mut().zip(&tape.start_bar().mean).take(d) {
+                chain.pull(base, tape, room, base_bar, grad);
+                for (to, from) in mean_bar.iter_mut().zip(&room.start_bar().mean).take(d) {
                     *to += *from;
                 }
             }
-            (Noise::Constant { scale, full: false, .. }, _) => {
+            (Noise::Constant { scale, full: false, .. }, ..) => {
                 for i in 0..d {
                     work.scale_bar[i * d + i] += 2.0 * dt * cov_bar.at(i, i).f64() * scale[i * d + i];
                 }
             }
-            (Noise::Constant { scale, .. }, _) => {
+            (Noise::Constant { scale, .. }, ..) => {
                 for i in 0..d {
                     for j in 0..d {
                         let q_bar = dt * cov_bar.at(i, j).f64();
