@@ -40,6 +40,7 @@ pub mod calibrate;
 pub mod data;
 pub mod head;
 pub mod metric;
+pub mod mixture;
 pub mod simulate;
 pub mod train;
 

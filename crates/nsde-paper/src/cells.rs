@@ -1,0 +1,149 @@
+//! Cells: the pieces of an experiment, each saved as soon as it is finished, so that a second start goes on.
+
+use crate::progress::Progress;
+use crate::run::Run;
+use anyhow::{Context, Result};
+use nsde::train::write_atomically;
+use rayon::prelude::*;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+/// A finished cell as it is saved.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    /// What it was computed from; another one makes the cell void.
+    key: serde_json::Value,
+    seconds: f64,
+    value: serde_json::Value,
+}
+
+/// A finished cell.
+#[derive(Clone, Debug)]
+pub struct Done<T> {
+    /// Its result.
+    pub value: T,
+    /// How long it took to compute, in this start or an earlier one.
+    pub seconds: f64,
+}
+
+/// Whether cells share the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Order {
+    /// All cores work on different cells.
+    Together,
+    /// One cell after the other: for cells that use all cores, or measure time.
+    InTurn,
+}
+
+impl Run {
+    /// Computes `work` for every cell that is not finished yet, and returns all of them in the order of
+    /// `cells`. A cell is a name, made of letters, digits and hyphens, and what `work` needs to know.
+    ///
+    /// `settings` is everything else that the results depend on: if it changes, or the seed, cells are
+    /// computed again. Results pass through JSON, so a number that is not finite must be an `Option`.
+    pub fn cells<C, T>(
+        &self,
+        order: Order,
+        settings: &impl Serialize,
+        cells: &[(String, C)],
+        work: impl Fn(&C) -> Result<T> + Sync,
+    ) -> Result<Vec<Done<T>>>
+    where
+        C: Serialize + Sync,
+        T: Serialize + DeserializeOwned + Send,
+    {
+        let settings = serde_json::to_value(settings)?;
+        let version = env!("CARGO_PKG_VERSION");
+        let key = |cell: &C| -> Result<serde_json::Value> {
+            Ok(serde_json::json!({
+                "version": version, "seed": self.seed, "settings": settings, "cell": cell,
+            }))
+        };
+        let mut found = Vec::with_capacity(cells.len());
+        for (name, cell) in cells {
+            found.push(self.finished(name, &key(cell)?));
+        }
+        let skipped = found.iter().flatten().count();
+        if skipped > 0 {
+            eprintln!(
+                "{}: {skipped} of {} cells were finished before (--fresh begins anew)",
+                self.name,
+                cells.len()
+            );
+        }
+        let progress = Progress::new(self.name, skipped, cells.len());
+        let one = |((name, cell), found): (&(String, C), Option<Done<T>>)| -> Result<Done<T>> {
+            if let Some(done) = found {
+                return Ok(done);
+            }
+            let began = Instant::now();
+            let value = work(cell).with_context(|| format!("cell {name}"))?;
+            let saved = Saved {
+                key: key(cell)?,
+                seconds: began.elapsed().as_secs_f64(),
+                value: serde_json::to_value(value)?,
+            };
+            let text = serde_json::to_string(&saved)?;
+            write_atomically(&self.cell_file(name), text.as_bytes())?;
+            progress.finished(name);
+            // What was saved and what is returned are the same thing, read in the same way.
+            let value = serde_json::from_value(saved.value)
+                .with_context(|| format!("cell {name}: its result does not survive JSON"))?;
+            Ok(Done { value, seconds: saved.seconds })
+        };
+        match order {
+            Order::Together => cells.par_iter().zip(found).map(one).collect(),
+            Order::InTurn => cells.iter().zip(found).map(one).collect(),
+        }
+    }
+
+    fn cell_file(&self, name: &str) -> std::path::PathBuf {
+        self.folder.join("cells").join(format!("{name}.json"))
+    }
+
+    /// The cell as saved by an earlier start with the same key.
+    fn finished<T: DeserializeOwned>(&self, name: &str, key: &serde_json::Value) -> Option<Done<T>> {
+        let text = std::fs::read_to_string(self.cell_file(name)).ok()?;
+        let saved: Saved = serde_json::from_str(&text).ok()?;
+        let value = serde_json::from_value(saved.value).ok()?;
+        (saved.key == *key).then_some(Done { value, seconds: saved.seconds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn run(folder: &std::path::Path, seed: u64) -> Run {
+        std::fs::create_dir_all(folder.join("cells")).unwrap();
+        let folder = folder.to_path_buf();
+        Run { name: "test", paper: "", quick: true, seed, runs: None, folder, began: Instant::now() }
+    }
+
+    #[test]
+    fn finished_cells_are_skipped_until_something_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let cells: Vec<(String, usize)> = (0..5).map(|i| (format!("cell-{i}"), i)).collect();
+        let count = AtomicUsize::new(0);
+        let start = |seed: u64, settings: &str| {
+            count.store(0, Ordering::SeqCst);
+            let done = run(dir.path(), seed)
+                .cells(Order::Together, &settings, &cells, |i| {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    Ok((*i as f64 + 0.1) / 3.0)
+                })
+                .unwrap();
+            let values: Vec<f64> = done.iter().map(|d| d.value).collect();
+            assert_eq!(values, (0..5).map(|i| (i as f64 + 0.1) / 3.0).collect::<Vec<_>>());
+            count.load(Ordering::SeqCst)
+        };
+        assert_eq!(start(1, "a"), 5);
+        assert_eq!(start(1, "a"), 0);
+        std::fs::remove_file(dir.path().join("cells/cell-3.json")).unwrap();
+        assert_eq!(start(1, "a"), 1);
+        assert_eq!(start(1, "b"), 5);
+        assert_eq!(start(2, "b"), 5);
+    }
+}

@@ -1,0 +1,118 @@
+//! Fitting a neural SDE as the paper does (Sec. 6.4), and with what we add.
+
+use anyhow::Result;
+use nsde::data::Dataset;
+use nsde::train::{
+    Architecture, ForecastTask, Objective, Progress, TrainOptions, TrainState, WindowOptions, advance,
+};
+use nsde::{Diffusion, Layer, Network, NeuralSde, Options, Scaling};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde::Serialize;
+
+/// Networks and training of a neural SDE, in the units of the data.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fit {
+    /// Widths of the drift's hidden layers.
+    pub hidden: Vec<usize>,
+    /// Widths of the diffusion's hidden layers; `None` for a neural ODE.
+    pub noise_hidden: Option<Vec<usize>>,
+    /// Probability to keep a hidden unit.
+    pub keep: f64,
+    /// Rows that are predicted from each start.
+    pub horizon: usize,
+    /// Updates.
+    pub steps: usize,
+    /// Snippets per update.
+    pub batch: usize,
+    /// Step of Euler–Maruyama.
+    pub dt: f64,
+    /// Variance of a start.
+    pub init_var: f64,
+    /// How the networks start and Adam goes.
+    pub recipe: Recipe,
+}
+
+/// How the networks start and Adam goes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub enum Recipe {
+    /// The paper's, as far as it is printed: PyTorch's first weights, Adam at 1e-3 throughout, the last
+    /// weights. The diffusion net ends in a linear layer: only `L²` counts.
+    Paper,
+    /// What `nsde fit` does: a calm start, a diffusion net that ends in a softplus, a learning rate that
+    /// rises to 3e-3 and falls, clipped gradients, averaged weights.
+    Ours,
+}
+
+impl Fit {
+    /// Fits to `data` by the kernel of `options`; a neural ODE by least squares, else by likelihood.
+    pub fn train(&self, data: &Dataset, options: Options, seed: u64) -> Result<NeuralSde> {
+        let dim = data.dim();
+        let objective = match self.noise_hidden {
+            Some(_) => Objective::Likelihood,
+            None => Objective::SquaredError,
+        };
+        let scaling = Scaling::new(vec![0.0; dim], vec![1.0; dim])?;
+        let cut =
+            WindowOptions { horizon: self.horizon, max_dt: self.dt, init_var: self.init_var, stride: 1 };
+        let sde = self.networks(data, seed)?;
+        let horizons = [self.horizon];
+        let task = ForecastTask::new(sde, options, objective, data, None, &scaling, None, &horizons, &cut)?;
+        let how = self.train_options(seed);
+        let mut state = TrainState::new(task.parameters());
+        while advance(&task, &how, task.stages(), &mut state)? != Progress::Done {}
+        Ok(task.sde(state.result())?)
+    }
+
+    fn train_options(&self, seed: u64) -> TrainOptions {
+        let shared = TrainOptions { steps: self.steps, batch: self.batch, seed, ..TrainOptions::default() };
+        match self.recipe {
+            Recipe::Ours => shared,
+            Recipe::Paper => {
+                TrainOptions { rate: 1e-3, decay_rate: false, clip: f64::INFINITY, average: 0.0, ..shared }
+            }
+        }
+    }
+
+    fn networks(&self, data: &Dataset, seed: u64) -> Result<NeuralSde> {
+        let dim = data.dim();
+        if self.recipe == Recipe::Ours {
+            let architecture = Architecture {
+                hidden: self.hidden.clone(),
+                noise_hidden: self.noise_hidden.clone().unwrap_or_default(),
+                keep: self.keep,
+                diffusion: if self.noise_hidden.is_some() { "diagonal" } else { "none" }.into(),
+                ..Architecture::default()
+            };
+            return Ok(architecture.build(dim, data.inputs(), &increments(data), seed)?);
+        }
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let input = dim + data.inputs();
+        let drift = Network::perceptron(input, &self.hidden, dim, Layer::Relu, self.keep, rng)?;
+        let diffusion = match &self.noise_hidden {
+            Some(hidden) => {
+                Diffusion::Diagonal(Network::perceptron(dim, hidden, dim, Layer::Relu, self.keep, rng)?)
+            }
+            None => Diffusion::None,
+        };
+        Ok(NeuralSde::new(dim, data.inputs(), drift, diffusion)?)
+    }
+}
+
+/// The size of the noise if the data were a random walk: `√(mean (Δx)²/Δt)` per column.
+fn increments(data: &Dataset) -> Vec<f64> {
+    let dim = data.dim();
+    let (mut sum, mut count) = (vec![0.0; dim], 0.0_f64);
+    for series in &data.series {
+        for n in 1..series.rows() {
+            let dt = series.times[n] - series.times[n - 1];
+            let row = |n: usize| &series.values[n * dim..(n + 1) * dim];
+            let step: Vec<f64> = row(n).iter().zip(row(n - 1)).map(|(b, a)| (b - a).powi(2) / dt).collect();
+            if step.iter().all(|s| s.is_finite()) {
+                sum.iter_mut().zip(&step).for_each(|(sum, s)| *sum += s);
+                count += 1.0;
+            }
+        }
+    }
+    sum.iter().map(|s| (s / count.max(1.0)).sqrt()).collect()
+}

@@ -1,0 +1,96 @@
+//! The experiments of the paper, one command each: `nsde-paper NAME` writes `results/NAME/`.
+
+mod baseline;
+mod cells;
+mod cholesky;
+mod cluster;
+mod comparison;
+mod experiment;
+mod fit;
+mod heat;
+mod ksg;
+mod machine;
+mod method;
+mod outcome;
+mod particles;
+mod points;
+mod progress;
+mod protocol;
+mod run;
+mod statistics;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use run::Run;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs an experiment of the paper and writes its data, charts and a page of results
+#[derive(Debug, Parser)]
+#[command(version, name = "nsde-paper")]
+struct Args {
+    /// Which experiment; see --list
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// Explain the names
+    #[arg(long)]
+    list: bool,
+    /// A small version for a first look, in seconds; without --dir it goes to target/quick
+    #[arg(long)]
+    quick: bool,
+    /// Seed of everything
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Repetitions, in place of the experiment's own number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    runs: Option<u64>,
+    /// Where the folder of the experiment goes [default: results]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Throw away what an earlier start has finished
+    #[arg(long)]
+    fresh: bool,
+}
+
+fn main() -> ExitCode {
+    match start(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(args: &Args) -> Result<()> {
+    if args.list {
+        for e in experiment::ALL {
+            println!("{:<20}{:<26}{}", e.name, e.paper, e.about);
+        }
+        return Ok(());
+    }
+    let name = args.name.as_deref().unwrap_or_default();
+    let Some(chosen) = experiment::ALL.iter().find(|e| e.name == name) else {
+        let names: Vec<_> = experiment::ALL.iter().map(|e| e.name).collect();
+        bail!("there is no experiment `{name}`; choose one of {}", names.join(", "));
+    };
+    let dir =
+        args.dir.clone().unwrap_or_else(|| if args.quick { "target/quick".into() } else { "results".into() });
+    let run = Run {
+        name: chosen.name,
+        paper: chosen.paper,
+        quick: args.quick,
+        seed: args.seed,
+        runs: args.runs.map(|n| n as usize),
+        folder: dir.join(chosen.name),
+        began: std::time::Instant::now(),
+    };
+    let cells = run.folder.join("cells");
+    if args.fresh && cells.exists() {
+        std::fs::remove_dir_all(&cells).with_context(|| format!("cannot empty {}", cells.display()))?;
+    }
+    std::fs::create_dir_all(&cells).with_context(|| format!("cannot create {}", cells.display()))?;
+    (chosen.run)(&run).with_context(|| format!("experiment {name}"))?;
+    println!("{}", run.folder.join("README.md").display());
+    Ok(())
+}

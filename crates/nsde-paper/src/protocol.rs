@@ -1,0 +1,172 @@
+//! The protocol of a forecasting experiment (Sec. 6.4), in one place: what is learned from, how long, and what
+//! is scored. Methods are exchangeable: see [`Method`].
+
+use crate::fit::{Fit, Recipe};
+use crate::method::Method;
+use crate::particles::{Judge, Scored, moments};
+use crate::statistics::deviation;
+use anyhow::Result;
+use nsde::Gaussian;
+use nsde::data::{Dataset, Series};
+use nsde::metric::Mixture;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// How every method of an experiment is trained and scored.
+#[derive(Clone, Debug, Serialize)]
+pub struct Protocol {
+    /// Networks and training of the neural SDEs; the others take snippets, updates and rates from here.
+    pub fit: Fit,
+    /// Particles of the methods that train on samples.
+    pub train_particles: usize,
+    /// Numbers of particles whose Gaussians are scored, ascending; as many as the last are drawn.
+    pub test_particles: Vec<usize>,
+    /// Paths that start alike share this many rollouts of a method that samples: path `i` is scored against
+    /// rollout `i` modulo this.
+    pub shared: usize,
+    /// The rows that are scored, counted from the start of the forecast.
+    pub scored: Range<usize>,
+}
+
+impl Protocol {
+    /// The paper's protocol for states of dimension `dim` with rows `dt` apart, `scored` rows after the start.
+    pub fn new(dim: usize, dt: f64, hidden: usize, horizon: usize, scored: Range<usize>) -> Self {
+        Protocol {
+            fit: Fit {
+                hidden: vec![hidden; 2],
+                noise_hidden: Some(vec![hidden]),
+                keep: 0.8,
+                horizon,
+                steps: 3000,
+                batch: 16,
+                dt,
+                init_var: 1e-6,
+                recipe: Recipe::Paper,
+            },
+            // As many function evaluations as cubature has.
+            train_particles: 2 * (2 * dim + 1),
+            test_particles: vec![1, 2, 4, 8, 2 * (2 * dim + 1), 16, 32, 64, 128, 256, 512],
+            shared: 8,
+            scored,
+        }
+    }
+}
+
+/// The forecast of one path, after each of its steps.
+pub enum Forecast {
+    /// Points: no uncertainty.
+    Mean(Vec<Vec<f64>>),
+    /// Gaussians.
+    Gaussian(Vec<Gaussian>),
+    /// Mixtures of Gaussians.
+    Mixture(Vec<Mixture>),
+    /// Particles, `[steps, samples, D]`.
+    Particles(Vec<f64>),
+}
+
+/// Something that forecasts a path from its first row.
+pub trait Forecaster {
+    /// What the way to predict is called: `bmm`, `particles`, …
+    fn name(&self) -> &'static str;
+    /// Whether another `index` gives another forecast.
+    fn samples(&self) -> bool;
+    /// The forecast of all rows of `series` after the first; `index` numbers the forecasts that are drawn.
+    fn forecast(&self, index: usize, series: &Series) -> Result<Forecast>;
+}
+
+/// The scores of one way to predict.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// [`Forecaster::name`].
+    pub prediction: String,
+    /// Number of particles behind each Gaussian.
+    pub particles: Option<usize>,
+    /// The scores.
+    pub scored: Scored,
+}
+
+/// A forecast with a larger error than this many variances of the data has run away.
+const RUN_AWAY: f64 = 100.0;
+
+/// Trains `method` on `train` and scores all its ways to predict. A forecast that runs away has no scores:
+/// its lines are missing, and whoever reports them says so.
+pub fn evaluate(
+    protocol: &Protocol,
+    method: Method,
+    train: &Dataset,
+    test: &Dataset,
+    seed: u64,
+) -> Result<Vec<Line>> {
+    let limit = RUN_AWAY * variance(test);
+    let mut lines = Vec::new();
+    for who in method.train(protocol, train, seed)? {
+        match score(protocol, who.as_ref(), test) {
+            Ok(found) => lines.extend(found.into_iter().filter(|l| l.scored.mse < limit)),
+            Err(error) => match error.downcast_ref::<nsde::Error>() {
+                Some(nsde::Error::NonFinite { .. }) => {}
+                _ => return Err(error),
+            },
+        }
+    }
+    Ok(lines)
+}
+
+/// The mean variance of the columns.
+fn variance(data: &Dataset) -> f64 {
+    let dim = data.dim();
+    let column = |i: usize| -> Vec<f64> {
+        let values = data.series.iter().flat_map(|s| s.values.iter().skip(i).step_by(dim));
+        values.copied().filter(|x| x.is_finite()).collect()
+    };
+    (0..dim).map(|i| deviation(&column(i)).powi(2)).sum::<f64>() / dim as f64
+}
+
+/// Forecasts every series of `test` from its first row and scores it on the rows of the protocol.
+fn score(protocol: &Protocol, who: &dyn Forecaster, test: &Dataset) -> Result<Vec<Line>> {
+    let dim = test.dim();
+    let most = protocol.test_particles.last().copied().unwrap_or(2);
+    let mut whole = Judge::default();
+    let mut clouds = vec![Judge::default(); protocol.test_particles.len()];
+    let mut alike: BTreeMap<Vec<u64>, Vec<usize>> = BTreeMap::new();
+    for (i, series) in test.series.iter().enumerate() {
+        let bits = series.values[..dim].iter().chain(&series.inputs).map(|x| x.to_bits());
+        alike.entry(bits.collect()).or_default().push(i);
+    }
+    let mut index = 0;
+    for group in alike.values() {
+        let rollouts = if who.samples() { protocol.shared.min(group.len()) } else { 1 };
+        for r in 0..rollouts {
+            let forecast = who.forecast(index, &test.series[group[r]])?;
+            index += 1;
+            for i in group.iter().skip(r).step_by(rollouts) {
+                let series = &test.series[*i];
+                let rows = protocol.scored.start..protocol.scored.end.min(series.rows());
+                for row in rows {
+                    let x = &series.values[row * dim..(row + 1) * dim];
+                    let k = row - 1;
+                    match &forecast {
+                        Forecast::Mean(points) => whole.mean(&points[k], x),
+                        Forecast::Gaussian(laws) => whole.gaussian(&laws[k], x)?,
+                        Forecast::Mixture(laws) => whole.mixture(&laws[k], x)?,
+                        Forecast::Particles(values) => {
+                            let cloud = &values[k * most * dim..(k + 1) * most * dim];
+                            for (judge, samples) in clouds.iter_mut().zip(&protocol.test_particles) {
+                                judge.gaussian(&moments(cloud, dim, *samples), x)?;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let line = |particles: Option<usize>, judge: &Judge| Line {
+        prediction: who.name().into(),
+        particles,
+        scored: judge.scored(),
+    };
+    Ok(match whole.empty() {
+        false => vec![line(None, &whole)],
+        true => protocol.test_particles.iter().zip(&clouds).map(|(s, j)| line(Some(*s), j)).collect(),
+    })
+}

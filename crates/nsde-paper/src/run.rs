@@ -1,0 +1,47 @@
+//! What an experiment is told: how large, from which seed, and where its results go.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// One start of an experiment.
+#[derive(Debug)]
+pub struct Run {
+    /// Name of the experiment.
+    pub name: &'static str,
+    /// Figure or table of the paper.
+    pub paper: &'static str,
+    /// The small version.
+    pub quick: bool,
+    /// Seed of everything.
+    pub seed: u64,
+    /// Repetitions, if the user chose their number.
+    pub runs: Option<usize>,
+    /// The folder of the results.
+    pub folder: PathBuf,
+    /// When this start began.
+    pub began: Instant,
+}
+
+impl Run {
+    /// `full` in the full version, `quick` in the small one.
+    pub fn size<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// The number of repetitions: the user's, or else that of the version.
+    pub fn repetitions(&self, full: usize, quick: usize) -> usize {
+        self.runs.unwrap_or(self.size(full, quick))
+    }
+
+    /// The command that repeats this run.
+    pub fn command(&self) -> String {
+        let mut text = format!("cargo run --release -p nsde-paper -- {} --seed {}", self.name, self.seed);
+        if let Some(n) = self.runs {
+            text += &format!(" --runs {n}");
+        }
+        if self.quick {
+            text += " --quick";
+        }
+        text
+    }
+}

@@ -1,0 +1,73 @@
+//! Every experiment in its small version, twice: the data must be the same byte for byte, on any number of
+//! threads, and a second start must find the cells of the first.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn paper(arguments: &[&str], threads: &str) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_nsde-paper"))
+        .args(arguments)
+        .env("RAYON_NUM_THREADS", threads)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// The data files of a result: not the page, which has a date, nor seconds, nor pictures of them, nor cells.
+fn data(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("a folder of results") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let kind = path.extension().unwrap_or_default();
+        if (kind == "csv" || kind == "json") && !name.starts_with("times") {
+            files.insert(name, std::fs::read(&path).expect("a readable file"));
+        }
+    }
+    files
+}
+
+#[test]
+fn two_quick_runs_write_the_same_data() {
+    let list = paper(&["--list"], "1");
+    let list = String::from_utf8(list.stdout).expect("text");
+    let names: Vec<&str> = list.lines().filter_map(|l| l.split_whitespace().next()).collect();
+    assert!(!names.is_empty());
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for name in names {
+        let start = |folder: &str, threads: &str| {
+            let place = dir.path().join(folder);
+            let at = place.to_string_lossy().into_owned();
+            let output = paper(&[name, "--quick", "--dir", &at], threads);
+            (data(&place.join(name)), place.join(name), String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        let (first, folder, _) = start("a", "1");
+        let (second, _, _) = start("b", "2");
+        assert!(!first.is_empty(), "{name} wrote no data");
+        for (file, bytes) in &first {
+            assert!(second.get(file) == Some(bytes), "{name}: {file} differs between two runs");
+        }
+        assert_eq!(first.len(), second.len());
+        let page = std::fs::read_to_string(folder.join("README.md")).expect("a page");
+        for word in ["the paper says", "command", "seed", "commit", "machine"] {
+            assert!(page.contains(word), "{name}: the page does not mention `{word}`");
+        }
+        let kinds = |kind: &str| {
+            let files = std::fs::read_dir(&folder).expect("a folder");
+            files.filter_map(Result::ok).filter(|f| f.path().extension().is_some_and(|e| e == kind)).count()
+        };
+        assert!(kinds("svg") > 0 && kinds("svg") == kinds("png"), "{name}: charts as SVG and PNG");
+        let (again, _, words) = start("a", "1");
+        assert!(words.contains("were finished before"), "{name}: {words}");
+        assert_eq!(again, first);
+    }
+}
+
+#[test]
+fn an_unknown_name_is_refused_with_the_known_ones() {
+    let output = Command::new(env!("CARGO_BIN_EXE_nsde-paper")).arg("nonsense").output().expect("starts");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && words.contains("calibration-cost"), "{words}");
+}
