@@ -279,12 +279,19 @@ impl<T: Real> Transition for Bmm<T> {
         w.base_bar.get_f64(&mut from_bar[d..]);
     }
 
-    fn observe(&self, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {
+    fn observe(&self, _: &mut BmmWork<T>, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {
         mean.copy_from_slice(&state[..self.state]);
         cov.copy_from_slice(&state[self.state..]);
     }
 
-    fn observe_pull(&self, _: &[f64], mean_bar: &[f64], cov_bar: &[f64], state_bar: &mut [f64]) {
+    fn observe_pull(
+        &self,
+        _: &mut BmmWork<T>,
+        _: &[f64],
+        mean_bar: &[f64],
+        cov_bar: &[f64],
+        state_bar: &mut [f64],
+    ) {
         for (to, from) in state_bar.iter_mut().zip(mean_bar.iter().chain(cov_bar)) {
             *to += from;
         }

@@ -10,7 +10,8 @@ use super::field::{Field, FieldWork};
 use super::{Stats, Unscented};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
-use crate::kernel::{Real, cholesky};
+use crate::kernel::tile::{Left, Part, product};
+use crate::kernel::{Mat, Real, cholesky};
 use crate::points::Masks;
 use crate::sde::NeuralSde;
 
@@ -34,8 +35,23 @@ pub(crate) struct CubatureWork<T> {
     noise_bar: Vec<f64>,
     root_bar: Vec<f64>,
     mean: Vec<f64>,
+    /// Points after the step less their mean; the same with weights.
+    off: Mat<f64>,
+    weighted: Mat<f64>,
+    /// `Σ'`, or its cotangent.
+    square: Mat<f64>,
     bar: Vec<f64>,
     stats: Stats,
+}
+
+impl<T> CubatureWork<T> {
+    fn set_off(&mut self, d: usize) {
+        for (p, y) in self.after.chunks_exact(d).enumerate() {
+            for ((to, y), mean) in self.off.row_mut(p).iter_mut().zip(y).zip(&self.mean) {
+                *to = y - mean;
+            }
+        }
+    }
 }
 
 impl<T: Real> Cubature<T> {
@@ -127,6 +143,9 @@ impl<T: Real> Transition for Cubature<T> {
             noise_bar: vec![0.0; d * d],
             root_bar: vec![0.0; d * d],
             mean: vec![0.0; d],
+            off: Mat::zeros(n, d),
+            weighted: Mat::zeros(n, d),
+            square: Mat::zeros(d, d),
             bar: vec![0.0; d],
             stats: Stats::default(),
         }
@@ -174,24 +193,30 @@ impl<T: Real> Transition for Cubature<T> {
         let d = self.field.state;
         self.forward(w, dt, u, from);
         to[..d].copy_from_slice(&w.mean);
-        let cov = &mut to[d..];
-        cov.fill(0.0);
+        // Σ' = Σ_p v_p (y_p − μ')(y_p − μ')ᵀ + Δt Σ_p w_p L_p L_pᵀ
+        w.set_off(d);
         for p in 0..self.count() {
-            let y = &w.after[p * d..(p + 1) * d];
-            if self.field.is_noisy() {
-                self.field.noise(&w.field, p, &mut w.noise);
+            let weight = self.cov_weight(p);
+            for (to, off) in w.weighted.row_mut(p).iter_mut().zip(w.off.row(p)) {
+                *to = weight * off;
             }
+        }
+        product(&mut w.square, false, 1.0, Left::Transposed(&w.weighted), &w.off, Part::Symmetric);
+        for p in 0..self.count() {
+            self.field.noise(&w.field, p, &mut w.noise);
             for i in 0..d {
-                for j in 0..=i {
-                    let spread = self.cov_weight(p) * (y[i] - w.mean[i]) * (y[j] - w.mean[j]);
-                    let noise: f64 = (0..=j).map(|c| w.noise[i * d + c] * w.noise[j * d + c]).sum();
-                    cov[i * d + j] += spread + dt * self.weight(p) * noise;
+                for c in self.field.columns(i) {
+                    for j in c..=i {
+                        let noise = w.noise[i * d + c] * w.noise[j * d + c];
+                        *w.square.at_mut(i, j) += dt * self.weight(p) * noise;
+                    }
                 }
             }
         }
         for i in 0..d {
-            for j in 0..i {
-                cov[j * d + i] = cov[i * d + j];
+            for j in 0..=i {
+                to[d + i * d + j] = w.square.at(i, j);
+                to[d + j * d + i] = w.square.at(i, j);
             }
         }
     }
@@ -225,33 +250,29 @@ impl<T: Real> Transition for Cubature<T> {
         let (d, n) = (self.field.state, self.count());
         self.forward(w, dt, u, from);
         let (mean_bar, cov_bar) = to_bar.split_at(d);
-        // μ' also moves the centre of Σ': −2 Σ̄ Σ_p v_p (y_p − μ').
+        // ȳ_p = w_p μ̄' + 2 v_p Σ̄' (y_p − μ'); μ' also moves the centre of Σ': −2 Σ̄' Σ_p v_p (y_p − μ').
+        w.set_off(d);
+        w.square.set_f64(cov_bar);
+        product(&mut w.weighted, false, 2.0, Left::Plain(&w.off), &w.square, Part::All);
         w.bar.copy_from_slice(mean_bar);
         for p in 0..n {
             for i in 0..d {
-                for j in 0..d {
-                    let off = w.after[p * d + j] - w.mean[j];
-                    w.bar[i] -= 2.0 * self.cov_weight(p) * cov_bar[i * d + j] * off;
-                }
+                w.bar[i] -= self.cov_weight(p) * w.weighted.at(p, i);
             }
         }
-        w.points_bar.fill(0.0);
         for p in 0..n {
             for i in 0..d {
-                let mut y_bar = self.weight(p) * w.bar[i];
-                for j in 0..d {
-                    let off = w.after[p * d + j] - w.mean[j];
-                    y_bar += 2.0 * self.cov_weight(p) * cov_bar[i * d + j] * off;
-                }
-                w.points_bar[p * d + i] = y_bar;
+                w.points_bar[p * d + i] =
+                    self.weight(p) * w.bar[i] + self.cov_weight(p) * w.weighted.at(p, i);
             }
             let bars = &w.points_bar[p * d..(p + 1) * d];
             self.field.set_drift_bar(&mut w.field, p, bars.iter().map(|b| dt * b));
             if self.field.is_noisy() {
                 self.field.noise(&w.field, p, &mut w.noise);
                 for i in 0..d {
-                    for c in 0..d {
-                        let sum: f64 = (0..d).map(|j| cov_bar[i * d + j] * w.noise[j * d + c]).sum();
+                    for c in self.field.columns(i) {
+                        let rows = self.field.rows(c);
+                        let sum: f64 = rows.map(|j| cov_bar[i * d + j] * w.noise[j * d + c]).sum();
                         w.noise_bar[i * d + c] = 2.0 * dt * self.weight(p) * sum;
                     }
                 }
@@ -276,13 +297,20 @@ impl<T: Real> Transition for Cubature<T> {
         cholesky::factor_pull(&w.root, d, &mut w.root_bar, &mut from_bar[d..]);
     }
 
-    fn observe(&self, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {
+    fn observe(&self, _: &mut CubatureWork<T>, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {
         let d = self.field.state;
         mean.copy_from_slice(&state[..d]);
         cov.copy_from_slice(&state[d..]);
     }
 
-    fn observe_pull(&self, _: &[f64], mean_bar: &[f64], cov_bar: &[f64], state_bar: &mut [f64]) {
+    fn observe_pull(
+        &self,
+        _: &mut CubatureWork<T>,
+        _: &[f64],
+        mean_bar: &[f64],
+        cov_bar: &[f64],
+        state_bar: &mut [f64],
+    ) {
         for (to, from) in state_bar.iter_mut().zip(mean_bar.iter().chain(cov_bar)) {
             *to += from;
         }

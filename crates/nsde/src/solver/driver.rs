@@ -73,9 +73,16 @@ pub(crate) trait Transition: Sync {
     );
 
     /// The moments of a state.
-    fn observe(&self, state: &[f64], mean: &mut [f64], cov: &mut [f64]);
+    fn observe(&self, work: &mut Self::Work, state: &[f64], mean: &mut [f64], cov: &mut [f64]);
     /// Adds to `state_bar`; `cov_bar` is symmetric.
-    fn observe_pull(&self, state: &[f64], mean_bar: &[f64], cov_bar: &[f64], state_bar: &mut [f64]);
+    fn observe_pull(
+        &self,
+        work: &mut Self::Work,
+        state: &[f64],
+        mean_bar: &[f64],
+        cov_bar: &[f64],
+        state_bar: &mut [f64],
+    );
 
     fn clear_gradient(&self, work: &mut Self::Work);
     fn add_gradient(&self, work: &Self::Work, flat: &mut [f64]);
@@ -158,7 +165,7 @@ impl<K: Transition> Pooled<K> {
         for k in 0..rollout.dts.len() {
             self.step(inner, inputs, index, k, rollout, from, to)?;
             let (mean, cov) = out.at_mut(k);
-            self.kernel.observe(to, mean, cov);
+            self.kernel.observe(inner, to, mean, cov);
             std::mem::swap(from, to);
         }
         Ok(())
@@ -258,7 +265,7 @@ impl<K: Transition> Pooled<K> {
                 self.kernel.record(inner, &mut tapes[tape(k)], index, k, rollout.dts[k], u(k), from, to);
                 finite(index, k, to)?;
                 let (mean, cov) = trajectory.at_mut(k);
-                self.kernel.observe(to, mean, cov);
+                self.kernel.observe(inner, to, mean, cov);
             }
             let mut bar = Trajectory::zeros(state, steps);
             let value = objective(index, &trajectory, &mut bar)?;
@@ -268,7 +275,7 @@ impl<K: Transition> Pooled<K> {
                 symmetrise(cov_bar, state);
                 let (from, to) = states[k * n..].split_at_mut(n);
                 let to = &mut to[..n];
-                self.kernel.observe_pull(to, mean_bar, cov_bar, to_bar);
+                self.kernel.observe_pull(inner, to, mean_bar, cov_bar, to_bar);
                 let tape = &mut tapes[tape(k)];
                 if !keep {
                     self.kernel.record(inner, tape, index, k, rollout.dts[k], u(k), from, to);

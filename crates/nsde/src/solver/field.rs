@@ -5,6 +5,7 @@ use crate::kernel::{Mat, Real};
 use crate::network::{Chain, ChainGrad};
 use crate::points::{Masks, PointTape};
 use crate::sde::NeuralSde;
+use std::ops::Range;
 
 pub(crate) struct Field<T> {
     drift: Chain<T>,
@@ -46,6 +47,24 @@ impl<T: Real> Field<T> {
         !matches!(self.noise, Noise::None)
     }
 
+    /// The columns of row `i` of `L` that may differ from zero.
+    pub fn columns(&self, i: usize) -> Range<usize> {
+        match self.noise {
+            Noise::None => 0..0,
+            Noise::Net { full: false, .. } | Noise::Constant { full: false, .. } => i..i + 1,
+            Noise::Net { .. } | Noise::Constant { .. } => 0..i + 1,
+        }
+    }
+
+    /// The rows of `L` whose column `c` may differ from zero.
+    pub fn rows(&self, c: usize) -> Range<usize> {
+        match self.noise {
+            Noise::None => 0..0,
+            Noise::Net { full: false, .. } | Noise::Constant { full: false, .. } => c..c + 1,
+            Noise::Net { .. } | Noise::Constant { .. } => c..self.state,
+        }
+    }
+
     /// Evaluates both networks at the points `x`, `[points, D]` dense; masks for the drift first.
     pub fn eval(&self, w: &mut FieldWork<T>, x: &[f64], u: &[f64], mut masks: Masks<'_>) {
         fill(w.drift.start(), x, u, self.state);
@@ -61,7 +80,7 @@ impl<T: Real> Field<T> {
         w.drift.end().row(p)
     }
 
-    /// Writes `L` at point `p` into a dense lower-triangular matrix that was zero.
+    /// Writes those [`columns`](Self::columns) of `L` at point `p` into a dense matrix.
     pub fn noise(&self, w: &FieldWork<T>, p: usize, l: &mut [f64]) {
         let d = self.state;
         match (&self.noise, &w.noise) {
@@ -77,7 +96,13 @@ impl<T: Real> Field<T> {
                     }
                 }
             }
-            (Noise::Constant { scale, .. }, _) => l.copy_from_slice(scale),
+            (Noise::Constant { scale, .. }, _) => {
+                for i in 0..d {
+                    for c in self.columns(i) {
+                        l[i * d + c] = scale[i * d + c];
+                    }
+                }
+            }
             _ => {}
         }
     }
@@ -89,7 +114,7 @@ impl<T: Real> Field<T> {
         }
     }
 
-    /// Sets the cotangent of `L` at point `p` from a dense matrix.
+    /// Sets the cotangent of `L` at point `p` from those columns of a dense matrix.
     pub fn set_noise_bar(&self, w: &mut FieldWork<T>, p: usize, l_bar: &[f64]) {
         let d = self.state;
         match (&self.noise, &mut w.noise) {
@@ -107,7 +132,7 @@ impl<T: Real> Field<T> {
             }
             (Noise::Constant { .. }, _) => {
                 for i in 0..d {
-                    for c in 0..=i {
+                    for c in self.columns(i) {
                         w.scale_bar[i * d + c] += l_bar[i * d + c];
                     }
                 }

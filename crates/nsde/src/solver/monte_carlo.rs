@@ -12,7 +12,8 @@ use super::driver::Transition;
 use super::field::{Field, FieldWork};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
-use crate::kernel::{Real, cholesky};
+use crate::kernel::tile::{Left, Part, product};
+use crate::kernel::{Mat, Real, cholesky};
 use crate::points::Masks;
 use crate::random;
 use crate::sde::NeuralSde;
@@ -31,7 +32,31 @@ pub(crate) struct MonteCarloWork<T> {
     root_bar: Vec<f64>,
     noise: Vec<f64>,
     noise_bar: Vec<f64>,
+    mean: Vec<f64>,
+    /// Particles less their mean.
+    off: Mat<f64>,
+    /// Their covariance, then its cotangent.
+    square: Mat<f64>,
+    off_bar: Mat<f64>,
     stats: Stats,
+}
+
+impl<T> MonteCarloWork<T> {
+    /// Sets the mean of the particles, and how far they are off it.
+    fn centre(&mut self, state: &[f64], mean: &mut [f64]) {
+        let (d, n) = (mean.len(), self.off.rows as f64);
+        mean.fill(0.0);
+        for x in state.chunks_exact(d) {
+            for (mean, x) in mean.iter_mut().zip(x) {
+                *mean += x / n;
+            }
+        }
+        for (p, x) in state.chunks_exact(d).enumerate() {
+            for ((to, x), mean) in self.off.row_mut(p).iter_mut().zip(x).zip(&*mean) {
+                *to = x - mean;
+            }
+        }
+    }
 }
 
 impl<T: Real> MonteCarlo<T> {
@@ -84,6 +109,10 @@ impl<T: Real> Transition for MonteCarlo<T> {
             root_bar: vec![0.0; d * d],
             noise: vec![0.0; d * d],
             noise_bar: vec![0.0; d * d],
+            mean: vec![0.0; d],
+            off: Mat::zeros(self.samples, d),
+            square: Mat::zeros(d, d),
+            off_bar: Mat::zeros(self.samples, d),
             stats: Stats::default(),
         }
     }
@@ -145,12 +174,11 @@ impl<T: Real> Transition for MonteCarlo<T> {
         self.forward(w, trajectory, k, u, from);
         let root = dt.sqrt();
         for p in 0..self.samples {
-            if self.field.is_noisy() {
-                self.field.noise(&w.field, p, &mut w.noise);
-            }
+            self.field.noise(&w.field, p, &mut w.noise);
             let (x, z) = (&from[p * d..], &w.normals[p * d..]);
             for (i, f) in self.field.drift(&w.field, p).iter().enumerate() {
-                let noise: f64 = (0..=i).map(|c| w.noise[i * d + c] * z[c]).sum();
+                let columns = self.field.columns(i);
+                let noise: f64 = columns.map(|c| w.noise[i * d + c] * z[c]).sum();
                 to[p * d + i] = x[i] + dt * f.f64() + root * noise;
             }
         }
@@ -191,7 +219,7 @@ impl<T: Real> Transition for MonteCarlo<T> {
             self.field.set_drift_bar(&mut w.field, p, bar.iter().map(|b| dt * b));
             if self.field.is_noisy() {
                 for i in 0..d {
-                    for c in 0..=i {
+                    for c in self.field.columns(i) {
                         w.noise_bar[i * d + c] = root * bar[i] * z[c];
                     }
                 }
@@ -201,45 +229,34 @@ impl<T: Real> Transition for MonteCarlo<T> {
         self.field.pull(&mut w.field, from_bar);
     }
 
-    fn observe(&self, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {
-        let (d, n) = (self.field.state, self.samples as f64);
-        mean.fill(0.0);
-        cov.fill(0.0);
-        for x in state.chunks_exact(d) {
-            for i in 0..d {
-                mean[i] += x[i] / n;
-            }
-        }
-        for x in state.chunks_exact(d) {
-            for i in 0..d {
-                for j in 0..=i {
-                    cov[i * d + j] += (x[i] - mean[i]) * (x[j] - mean[j]) / (n - 1.0);
-                }
-            }
-        }
-        for i in 0..d {
-            for j in 0..i {
-                cov[j * d + i] = cov[i * d + j];
-            }
-        }
+    fn observe(&self, w: &mut MonteCarloWork<T>, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {
+        w.centre(state, mean);
+        let scale = 1.0 / (self.samples as f64 - 1.0);
+        product(&mut w.square, false, scale, Left::Transposed(&w.off), &w.off, Part::Symmetric);
+        w.square.get_f64(cov);
     }
 
-    fn observe_pull(&self, state: &[f64], mean_bar: &[f64], cov_bar: &[f64], state_bar: &mut [f64]) {
+    fn observe_pull(
+        &self,
+        w: &mut MonteCarloWork<T>,
+        state: &[f64],
+        mean_bar: &[f64],
+        cov_bar: &[f64],
+        state_bar: &mut [f64],
+    ) {
         let (d, n) = (self.field.state, self.samples as f64);
         if cov_bar.iter().chain(mean_bar).all(|b| *b == 0.0) {
             return;
         }
-        let mut mean = vec![0.0; d];
-        for x in state.chunks_exact(d) {
-            for i in 0..d {
-                mean[i] += x[i] / n;
-            }
-        }
         // The mean inside the covariance does not matter: deviations sum to zero.
-        for (x, bar) in state.chunks_exact(d).zip(state_bar.chunks_exact_mut(d)) {
-            for i in 0..d {
-                let sum: f64 = (0..d).map(|j| cov_bar[i * d + j] * (x[j] - mean[j])).sum();
-                bar[i] += mean_bar[i] / n + 2.0 * sum / (n - 1.0);
+        let mut mean = std::mem::take(&mut w.mean);
+        w.centre(state, &mut mean);
+        w.mean = mean;
+        w.square.set_f64(cov_bar);
+        product(&mut w.off_bar, false, 2.0 / (n - 1.0), Left::Plain(&w.off), &w.square, Part::All);
+        for (p, bar) in state_bar.chunks_exact_mut(d).enumerate() {
+            for ((to, mean), off) in bar.iter_mut().zip(mean_bar).zip(w.off_bar.row(p)) {
+                *to += mean / n + off;
             }
         }
     }
