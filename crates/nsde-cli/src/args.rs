@@ -1,6 +1,9 @@
 //! Everything that can be written on the command line.
 
+use crate::output::misuse;
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use nsde::mixture::Splitting;
 use nsde::{CovarianceForm, Method, Moments, Options, Precision, Unscented};
 use std::path::PathBuf;
 
@@ -168,6 +171,27 @@ impl SolverArgs {
             Hidden::Diagonal => CovarianceForm::Diagonal,
         };
         Options { method, moments: self.activations.moments(), covariance, ..Options::default() }
+    }
+}
+
+/// Laws of more than one Gaussian.
+#[derive(Debug, Args)]
+pub struct SplitArgs {
+    /// Most Gaussians of a forecast: with more than one, a Gaussian that the drift bends is split
+    #[arg(long, value_name = "N", default_value = "1", value_parser = at_least_one, allow_negative_numbers = true)]
+    pub components: usize,
+}
+
+impl SplitArgs {
+    /// The same for the library; `None` for a single Gaussian.
+    pub fn splitting(&self, solver: &SolverArgs) -> Result<Option<Splitting>> {
+        match (self.components, solver.method) {
+            (1, _) => Ok(None),
+            (_, Kernel::Mc) => {
+                misuse("--components: `mc` samples, so its forecasts do not split; leave one out")
+            }
+            (most, _) => Ok(Some(Splitting { most, ..Splitting::default() })),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rolls a model out over windows of data, and scores what it forecast against what came true.
 
-use crate::args::{SolverArgs, at_least_one, whole};
+use crate::args::{SolverArgs, SplitArgs, at_least_one, whole};
 use crate::dataset::{self, DataArgs, training};
 use crate::output::misuse;
 use anyhow::{Context, Result};
@@ -8,6 +8,7 @@ use clap::Args;
 use nsde::calibrate::Calibration;
 use nsde::data::Dataset;
 use nsde::metric::{CoordinateScore, INTERVALS, Mixture, Predictive, Report, Score, Scores, normal_quantile};
+use nsde::mixture::Splitting;
 use nsde::train::{Window, WindowOptions};
 use nsde::{Ensemble, Error, Gaussian, Model, Options, Rollout, Scaling, Stats};
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub(crate) struct Protocol {
     pub calibrated: bool,
     /// The solver.
     pub options: Options,
+    /// How Gaussians split, if they do.
+    pub splitting: Option<Splitting>,
 }
 
 /// Windows on the command line.
@@ -58,15 +61,16 @@ fn rows(text: &str) -> Result<usize, String> {
 
 impl WindowArgs {
     /// The protocol that was asked for.
-    pub fn protocol(&self, solver: &SolverArgs, calibrated: bool) -> Protocol {
-        Protocol {
+    pub fn protocol(&self, solver: &SolverArgs, split: &SplitArgs, calibrated: bool) -> Result<Protocol> {
+        Ok(Protocol {
             horizon: self.horizon,
             stride: self.stride,
             from_start: self.from_start,
             skip: self.skip,
             calibrated,
             options: solver.options(),
-        }
+            splitting: split.splitting(solver)?,
+        })
     }
 }
 
@@ -84,12 +88,14 @@ pub struct ScoreArgs {
     pub calibrated: bool,
     #[command(flatten)]
     pub solver: SolverArgs,
+    #[command(flatten)]
+    pub split: SplitArgs,
 }
 
 impl ScoreArgs {
     /// The protocol that was asked for.
-    pub fn protocol(&self) -> Protocol {
-        self.windows.protocol(&self.solver, self.calibrated)
+    pub fn protocol(&self) -> Result<Protocol> {
+        self.windows.protocol(&self.solver, &self.split, self.calibrated)
     }
 }
 
@@ -232,16 +238,31 @@ pub(crate) fn spread(model: &Model, data: &Dataset) -> (Vec<f64>, Vec<f64>) {
     }
 }
 
+/// The laws after each step of each rollout.
+pub(crate) fn laws(
+    ensemble: &Ensemble,
+    options: Options,
+    splitting: Option<Splitting>,
+    batch: &[Rollout<'_>],
+) -> Result<(Vec<Vec<Mixture>>, Stats)> {
+    Ok(match splitting {
+        None => ensemble.predict_with_stats(options, batch)?,
+        Some(how) => ensemble.predict_split(options, how, batch)?,
+    })
+}
+
 /// Rolls out `windows` batch by batch; `each` gets a window and the laws at its target rows.
 pub(crate) fn roll(
     model: &Model,
-    options: Options,
+    how: &Protocol,
     windows: &[Window],
     mut each: impl FnMut(&Window, &[Mixture]) -> Result<()>,
 ) -> Result<Stats> {
     let ensemble = Ensemble::from_model(model)?;
     let dim = model.sde.state();
-    let per_step = dim.saturating_mul(dim + 1).saturating_mul(2 * ensemble.models.len());
+    let per_step = dim
+        .saturating_mul(dim + 1)
+        .saturating_mul(2 * ensemble.models.len() * how.splitting.map_or(1, |s| s.most));
     let mut stats = Stats::default();
     let mut rest = windows;
     while !rest.is_empty() {
@@ -254,10 +275,8 @@ pub(crate) fn roll(
         rest = after;
         let rollouts: Vec<Rollout<'_>> =
             batch.iter().map(|w| Rollout { start: &w.start, dts: &w.dts, inputs: &w.inputs }).collect();
-        let (laws, acted) = ensemble.predict_with_stats(options, &rollouts)?;
-        stats.diagonal_raised += acted.diagonal_raised;
-        stats.exp_clamped += acted.exp_clamped;
-        stats.zero_pivot += acted.zero_pivot;
+        let (laws, acted) = laws(&ensemble, how.options, how.splitting, &rollouts)?;
+        stats.add(acted);
         for (w, laws) in batch.iter().zip(laws) {
             let mut laws: Vec<Option<Mixture>> = laws.into_iter().map(Some).collect();
             let at_rows: Vec<Mixture> =
@@ -293,7 +312,7 @@ pub(crate) fn run(model: &Model, data: &Dataset, how: &Protocol) -> Result<Evalu
     let mut scores = Scores::new();
     let mut singular = 0;
     let (mut inside, mut complete) = ([0usize; INTERVALS.len()], 0);
-    let stats = roll(model, how.options, &cut.windows, |w, laws| {
+    let stats = roll(model, how, &cut.windows, |w, laws| {
         for (n, (law, (_, x))) in laws.iter().zip(&w.targets).enumerate() {
             let step = n + 1;
             if step < how.skip {

@@ -305,6 +305,38 @@ fn ensembles_are_mixtures() {
     assert!(scores["overall"]["nll"].is_number());
 }
 
+/// Pushed away from 0 and held at ±1: the drift has slope 4 between −½ and ½, and −4 beyond.
+fn forked() -> Model {
+    let first = linear(3, 1, &[1.0, 1.0, 1.0], &[10.0, 0.5, -0.5]);
+    let last = linear(1, 3, &[-4.0, 8.0, -8.0], &[36.0]);
+    let drift = Network::new(1, vec![first, Layer::Relu, last]).unwrap();
+    let sde = NeuralSde::new(1, 0, drift, Diffusion::ConstantDiagonal(vec![0.3])).unwrap();
+    let mut model = Model::new(sde, 0.05).unwrap();
+    model.columns = Some(vec!["x".into()]);
+    model
+}
+
+#[test]
+fn components_split_where_the_law_forks() {
+    let folder = folder();
+    forked().save(folder.path("forked.safetensors")).unwrap();
+    folder.write("zero.csv", "t,x\n-0.05,0.1\n0,0\n");
+    let ask = |more: &[&str]| {
+        let mut args = vec!["forecast", "forked.safetensors", "--data", "zero.csv", "--steps", "30"];
+        args.extend_from_slice(&["--quantiles", "0.25,0.5,0.75", "--json"]);
+        args.extend_from_slice(more);
+        let last = document(&folder, &args)["series"][0]["steps"][29].clone();
+        (numbers(&last["sd"])[0], numbers(&last["quantiles"][0]))
+    };
+    // Quartiles of a Gaussian stand at 0.67 deviations, those of two narrow modes in the modes.
+    let (sd, quantiles) = ask(&[]);
+    assert!((quantiles[2] / sd - 0.67).abs() < 0.01, "{quantiles:?} {sd}");
+    let (sd, quantiles) = ask(&["--components", "16"]);
+    assert!(quantiles[0] < -0.8 * sd && quantiles[2] > 0.8 * sd, "{quantiles:?} {sd}");
+    let sampled = ["forecast", "forked.safetensors", "--data", "zero.csv", "--steps", "3", "--method", "mc"];
+    refused(&folder, 2, &[&sampled[..], &["--components", "2"]].concat(), "--components");
+}
+
 #[test]
 fn an_evaluation_counts_rows_and_steps() {
     let folder = folder();

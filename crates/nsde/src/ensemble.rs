@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::metric::Mixture;
+use crate::mixture::Splitting;
 use crate::model::{Model, Tensor};
 use crate::sde::NeuralSde;
 use crate::solver::{Method, Options, Rollout, Stats};
@@ -117,6 +118,30 @@ impl Ensemble {
         Ok(self.predict_with_stats(options, batch)?.0)
     }
 
+    /// The same by Gaussians that split where the drift bends them: a mixture of the members' mixtures.
+    pub fn predict_split(
+        &self,
+        options: Options,
+        how: Splitting,
+        batch: &[Rollout<'_>],
+    ) -> Result<(Vec<Vec<Mixture>>, Stats)> {
+        let (mut paths, mut stats) = (Vec::with_capacity(self.models.len()), Stats::default());
+        for model in &self.models {
+            let (path, acted) = model.predict_split(options, how, batch)?;
+            paths.push(path);
+            stats.add(acted);
+        }
+        let together = |i: usize, step: usize| {
+            let laws = || paths.iter().map(|path| &path[i][step]);
+            let share = 1.0 / paths.len() as f64;
+            let weights = laws().flat_map(|law| law.weights()).map(|w| share * w).collect();
+            Mixture::new(weights, laws().flat_map(|law| law.components()).cloned().collect())
+        };
+        let laws = batch.iter().enumerate();
+        let laws = laws.map(|(i, rollout)| (0..rollout.dts.len()).map(|step| together(i, step)).collect());
+        Ok((laws.collect::<Result<_>>()?, stats))
+    }
+
     /// Like [`predict`](Ensemble::predict), with the guards that acted. Monte Carlo draws other numbers for
     /// every member.
     pub fn predict_with_stats(
@@ -132,9 +157,7 @@ impl Ensemble {
             }
             let (path, acted) = model.predict_with_stats(options, batch)?;
             paths.push(path);
-            stats.diagonal_raised += acted.diagonal_raised;
-            stats.exp_clamped += acted.exp_clamped;
-            stats.zero_pivot += acted.zero_pivot;
+            stats.add(acted);
         }
         let mut laws = Vec::with_capacity(batch.len());
         for (i, rollout) in batch.iter().enumerate() {
@@ -199,6 +222,19 @@ mod tests {
             assert_eq!(laws[1][2].components()[k], path.gaussian(2));
         }
         assert_eq!(laws[0][0].weights(), [1.0 / 3.0; 3]);
+    }
+
+    #[test]
+    fn linear_members_do_not_split() {
+        let mut ensemble = Ensemble::from_model(&packed()).unwrap();
+        for model in &mut ensemble.models {
+            model.scaling = Some(crate::model::Scaling::new(vec![3.0], vec![2.0]).unwrap());
+        }
+        let start = ensemble.models[0].start(vec![2.0]).unwrap();
+        let rollout = Rollout { start: &start, dts: &[0.1; 3], inputs: &[] };
+        let whole = ensemble.predict(Options::default(), &[rollout, rollout]).unwrap();
+        let split = ensemble.predict_split(Options::default(), Splitting::default(), &[rollout, rollout]);
+        assert_eq!(split.unwrap().0, whole);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
 use crate::kernel::cholesky::factor_strict;
 use crate::metric::Mixture;
-use crate::solver::{Rollout, Solver};
+use crate::solver::{Rollout, Solver, Stats};
 
 /// How a mixture grows and is kept small.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +53,15 @@ struct Part {
 ///
 /// Costs up to `4 · most` single steps per step.
 pub fn rollout(solver: &Solver, rollout: Rollout<'_>, how: Splitting) -> Result<Vec<Mixture>> {
+    Ok(rollout_with_stats(solver, rollout, how)?.0)
+}
+
+/// Like [`rollout`], with the guards that acted.
+pub fn rollout_with_stats(
+    solver: &Solver,
+    rollout: Rollout<'_>,
+    how: Splitting,
+) -> Result<(Vec<Mixture>, Stats)> {
     if how.most == 0 || how.tolerance.is_nan() || how.tolerance <= 0.0 {
         let what = "components or tolerance of a mixture".into();
         return Err(Error::Range { what, value: how.tolerance.min(how.most as f64), must: "positive" });
@@ -60,10 +69,11 @@ pub fn rollout(solver: &Solver, rollout: Rollout<'_>, how: Splitting) -> Result<
     let inputs = rollout.inputs.len() / rollout.dts.len().max(1);
     let mut parts = vec![Part { weight: 1.0, law: rollout.start.clone(), bend: 0.0 }];
     let mut laws = Vec::with_capacity(rollout.dts.len());
+    let mut stats = Stats::default();
     for k in 0..rollout.dts.len() {
         let dts = &rollout.dts[k..=k];
         let inputs = &rollout.inputs[k * inputs..(k + 1) * inputs];
-        parts = step(solver, &parts, dts, inputs, how).map_err(|error| match error {
+        parts = step(solver, &parts, dts, inputs, how, &mut stats).map_err(|error| match error {
             Error::NonFinite { .. } => Error::NonFinite { trajectory: 0, step: k },
             other => other,
         })?;
@@ -71,11 +81,18 @@ pub fn rollout(solver: &Solver, rollout: Rollout<'_>, how: Splitting) -> Result<
         let weights = parts.iter().map(|p| p.weight).collect();
         laws.push(Mixture::new(weights, parts.iter().map(|p| p.law.clone()).collect())?);
     }
-    Ok(laws)
+    Ok((laws, stats))
 }
 
 /// Carries every part over one step, whole or split.
-fn step(solver: &Solver, parts: &[Part], dts: &[f64], inputs: &[f64], how: Splitting) -> Result<Vec<Part>> {
+fn step(
+    solver: &Solver,
+    parts: &[Part],
+    dts: &[f64],
+    inputs: &[f64],
+    how: Splitting,
+    stats: &mut Stats,
+) -> Result<Vec<Part>> {
     let mut starts = Vec::with_capacity(4 * parts.len());
     let mut directions = Vec::with_capacity(parts.len());
     for part in parts {
@@ -89,7 +106,8 @@ fn step(solver: &Solver, parts: &[Part], dts: &[f64], inputs: &[f64], how: Split
         }
     }
     let batch: Vec<Rollout<'_>> = starts.iter().map(|start| Rollout { start, dts, inputs }).collect();
-    let ends = solver.solve(&batch)?;
+    let (ends, acted) = solver.solve_with_stats(&batch)?;
+    stats.add(acted);
     let mut out = Vec::with_capacity(starts.len());
     let mut at = 0;
     for (part, direction) in parts.iter().zip(&directions) {

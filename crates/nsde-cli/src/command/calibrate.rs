@@ -1,6 +1,6 @@
 //! `nsde calibrate`: learns from held-out data how far the spread of a model's forecasts can be trusted.
 
-use crate::args::SolverArgs;
+use crate::args::{SolverArgs, SplitArgs};
 use crate::command::evaluate::{guards, protocol_words};
 use crate::dataset::{self, DataArgs, training};
 use crate::output::{Misuse, load_forecaster, misuse, note, print, short, table};
@@ -38,6 +38,8 @@ pub struct CalibrateArgs {
     pub windows: WindowArgs,
     #[command(flatten)]
     pub solver: SolverArgs,
+    #[command(flatten)]
+    pub split: SplitArgs,
     /// Write the calibrated model here [default: in place]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -50,7 +52,7 @@ pub struct CalibrateArgs {
 pub fn run(args: &CalibrateArgs) -> Result<()> {
     let mut model = load_forecaster(&args.model)?;
     let data = dataset::read(&model, &args.data)?;
-    let how = args.windows.protocol(&args.solver, false);
+    let how = args.windows.protocol(&args.solver, &args.split, false)?;
     if let (Some(trained), Some(given)) =
         (training(&model, &["data", "file"]).and_then(Value::as_str), args.data.data.file_name())
         && given.to_string_lossy() == trained
@@ -106,7 +108,7 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
 pub(crate) fn calibrate(model: &mut Model, data: &Dataset, how: &Protocol) -> Result<Calibration> {
     let cut = cut(model, data, how)?;
     let mut forecasts: Vec<(usize, Gaussian, Vec<f64>)> = Vec::new();
-    roll(model, how.options, &cut.windows, |w, laws| {
+    roll(model, how, &cut.windows, |w, laws| {
         for (n, (law, (_, x))) in laws.iter().zip(&w.targets).enumerate() {
             if n + 1 >= how.skip {
                 forecasts.push((n + 1, law.moments(), x.clone()));

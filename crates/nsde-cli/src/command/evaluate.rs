@@ -44,7 +44,7 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
         return super::table::evaluate::run(&model, &meta, args);
     }
     let data = dataset::read(&model, &args.what.data)?;
-    let how = args.what.protocol();
+    let how = args.what.protocol()?;
     let found = roll(&model, &data, &how)?;
     notes(&found);
     print(|out| {

@@ -1,11 +1,11 @@
 //! `nsde forecast`: the law of the coming steps after the last rows of a table.
 
-use crate::args::{SolverArgs, at_least_one};
+use crate::args::{SolverArgs, SplitArgs, at_least_one};
 use crate::command::evaluate::guards;
 use crate::dataset::{self, DataArgs, clock, plain, state_names};
 use crate::future::{Future, future};
 use crate::output::{exact, json_numbers, json_rows, load_forecaster, misuse, note, one_line};
-use crate::rollout::{calibration, quantile, region_radius, spread, stretched, wanted_calibration};
+use crate::rollout::{calibration, laws, quantile, region_radius, spread, stretched, wanted_calibration};
 use crate::sheet::{SheetArgs, headings};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -62,6 +62,8 @@ pub struct ForecastArgs {
     #[command(flatten)]
     pub solver: SolverArgs,
     #[command(flatten)]
+    pub split: SplitArgs,
+    #[command(flatten)]
     pub sheet: SheetArgs,
 }
 
@@ -106,7 +108,8 @@ pub fn run(args: &ForecastArgs) -> Result<()> {
     }
     let batch: Vec<Rollout<'_>> =
         begins.iter().map(|(start, inputs)| Rollout { start, dts: &dts, inputs }).collect();
-    let (laws, stats) = ensemble.predict_with_stats(args.solver.options(), &batch)?;
+    let splitting = args.split.splitting(&args.solver)?;
+    let (laws, stats) = laws(&ensemble, args.solver.options(), splitting, &batch)?;
     guards(stats);
 
     let calibration = calibration(&model)?;

@@ -49,7 +49,7 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs) -> Result<()> {
     let model = load_forecaster(&args.what.model)?;
     let data = dataset::read(&model, &args.what.data)?;
-    let how = args.what.protocol();
+    let how = args.what.protocol()?;
     let path = write_report(&model, &data, &how, &args.output, args.charts.as_deref())?;
     print(|out| {
         writeln!(out, "report  {}", path.display())?;
@@ -118,7 +118,7 @@ fn shown(model: &Model, data: &Dataset, how: &Protocol) -> Result<Vec<Shown>> {
     let picked: Vec<_> = picked.into_iter().map(|k| windows[k].clone()).collect();
     let calibration = wanted_calibration(model, how.calibrated)?;
     let mut out = Vec::with_capacity(picked.len());
-    roll(model, how.options, &picked, |w, laws| {
+    roll(model, how, &picked, |w, laws| {
         let laws: Vec<Mixture> = match &calibration {
             Some(c) => laws.iter().map(|law| stretched(law, c.temperature)).collect::<Result<_>>()?,
             None => laws.to_vec(),

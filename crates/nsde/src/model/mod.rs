@@ -10,6 +10,8 @@ pub use scaling::Scaling;
 
 use crate::error::{Error, Result, dimension};
 use crate::gaussian::{self, Gaussian};
+use crate::metric::Mixture;
+use crate::mixture::{self, Splitting};
 use crate::sde::NeuralSde;
 use crate::solver::{Options, Rollout, Solver, Stats, Trajectory};
 use serde_json::{Map, Value};
@@ -165,6 +167,36 @@ impl Model {
                     return Err(Error::NonFinite { trajectory, step });
                 }
             }
+        }
+        Ok((paths, stats))
+    }
+
+    /// The law after each step of each rollout, in the units of the data, by Gaussians that split where the
+    /// drift bends them, and the guards that acted.
+    pub fn predict_split(
+        &self,
+        options: Options,
+        how: Splitting,
+        batch: &[Rollout<'_>],
+    ) -> Result<(Vec<Vec<Mixture>>, Stats)> {
+        let solver = Solver::new(&self.sde, options)?;
+        let (mut paths, mut stats) = (Vec::with_capacity(batch.len()), Stats::default());
+        for rollout in batch {
+            let (start, inputs) = self.to_net(rollout)?;
+            let net = Rollout { start: &start, dts: rollout.dts, inputs: &inputs };
+            let (laws, acted) = mixture::rollout_with_stats(&solver, net, how)?;
+            stats.add(acted);
+            let to_data = |law: Mixture| {
+                let mut parts = law.components().to_vec();
+                if let Some(s) = &self.scaling {
+                    for part in &mut parts {
+                        s.points_to_data(&mut part.mean);
+                        s.cov_to_data(&mut part.cov);
+                    }
+                }
+                Mixture::new(law.weights().to_vec(), parts)
+            };
+            paths.push(laws.into_iter().map(to_data).collect::<Result<Vec<_>>>()?);
         }
         Ok((paths, stats))
     }

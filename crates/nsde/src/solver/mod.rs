@@ -204,7 +204,8 @@ pub struct Stats {
 }
 
 impl Stats {
-    fn add(&mut self, other: Stats) {
+    /// Adds what another run counted.
+    pub fn add(&mut self, other: Stats) {
         self.diagonal_raised += other.diagonal_raised;
         self.exp_clamped += other.exp_clamped;
         self.zero_pivot += other.zero_pivot;
