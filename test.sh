@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
-# Every check of this project, in one command: format, lints, documents, benches, tests.
+# Every check of this project, in one command: format, lints, documents, benches, tests, the Python package.
 #
-#   bash test.sh
+#   bash test.sh          what needs neither PyTorch nor Ray
+#   bash test.sh --all    everything; PyTorch takes 5.5 GB in a temporary folder
 #
-# It needs Rust (https://rustup.rs) and a C compiler; it adds what else it can. The browser test of the
-# report needs Chromium: where it can be neither found nor installed, that test is skipped, loudly.
+# It needs Rust (https://rustup.rs), a C compiler and Python 3.10 or newer; it adds what else it can. The
+# browser test of the report needs Chromium: where it can be neither found nor installed, that test is
+# skipped, loudly.
 set -euo pipefail
 cd "$(dirname "$0")"
+
+case "${1:-}" in
+  "" | --all) ;;
+  *) echo "test.sh: unknown argument $1; there is --all" >&2; exit 2 ;;
+esac
 
 step() { printf '\n== %s\n' "$*"; }
 missing() { ! command -v "$1" >/dev/null 2>&1; }
@@ -78,4 +85,7 @@ cargo test --workspace --no-fail-fast --locked 2>&1 | tee "$log" || status=$?
 # The sum over cargo's own "test result" lines: unit tests, integration tests and documentation examples.
 awk '/^test result:/ { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) p += $(i-1); if ($i ~ /^failed/) f += $(i-1); if ($i ~ /^ignored/) g += $(i-1) } n++ }
      END { if (n) { if (g) printf "\n%d ignored\n", g; printf "%d passed, %d failed\n", p, f } }' "$log"
-exit "$status"
+[ "$status" = 0 ] || exit "$status"
+
+step "the Python package"
+bash python/test.sh "$@"

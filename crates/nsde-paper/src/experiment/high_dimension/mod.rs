@@ -46,8 +46,6 @@ struct Settings {
     test_paths: usize,
     steps: usize,
     batch: usize,
-    /// Learning rate times the root of the dimension.
-    rate: f64,
     /// Most operations that a forecast by particles may take.
     work: f64,
 }
@@ -91,7 +89,6 @@ fn run(run: &Run) -> Result<()> {
         test_paths: 100,
         steps: run.size(2000, 60),
         batch: 64,
-        rate: 5e-3,
         work: run.size(3e11, 1e8),
     };
     let (mut cells, mut timing) = (Vec::new(), Vec::new());
@@ -133,8 +130,6 @@ fn train(settings: &Settings, seed: u64, place: &Place, process: &Process) -> Re
     let options = TrainOptions {
         steps: settings.steps,
         batch: settings.batch,
-        // A step of Adam moves all D weights of a unit alike: what the unit sees moves by √D times as much.
-        rate: settings.rate / (place.dim as f64).sqrt(),
         seed: seed + place.repetition as u64,
         ..TrainOptions::default()
     };

@@ -119,7 +119,7 @@ pub fn write(
     let about = format!(
         "`dx = (λ − x) dt + Γ dw` from x(0) = 0 (the paper does not say where paths begin), λ ~ N(0, I), {} training and \
          {} test paths of {ROWS} rows, Δt = 0.1 s, drawn from the exact transition. The drift D → D → D (ReLU) and a \
-         constant lower-triangular diffusion are trained on one-step likelihood for {} steps of Adam (rate {:e}/√D) with {} pairs \
+         constant lower-triangular diffusion are trained on one-step likelihood for {} steps of Adam with {} pairs \
          each, in coordinates in which the increments of the training paths are white, a tenth of these paths held \
          out to choose the weights. Hidden biases begin at 1: D rectified units can make a linear drift in D \
          dimensions only while they are active, and from PyTorch's biases many never are. The same model then forecasts all rows \
@@ -129,7 +129,7 @@ pub fn write(
          of S particles is off by a relative error of about D²/S, so that the paper's \"less than 1 %\" at S = √D \
          cannot come from the printed process. The second reading, ΓΓᵀ = W/D with W ~ W(I, D), has noise of about 1; \
          there it is about 1/(2S) late in a path.",
-        settings.train_paths, settings.test_paths, settings.steps, settings.rate, settings.batch
+        settings.train_paths, settings.test_paths, settings.steps, settings.batch
     );
     let seconds = done.iter().map(|d| d.seconds).sum::<f64>() + times.iter().map(|t| t.seconds).sum::<f64>();
     let count = |dim: usize| cells.iter().filter(|(_, p)| p.dim == dim).count() / 2;
@@ -198,7 +198,7 @@ fn section(out: &mut Outcome<'_>, runs: &Runs<'_>) -> Result<()> {
     let name = runs.reading.name();
     let title = match runs.reading {
         Reading::Printed => "Γ as printed: Γ ~ W(I, D)",
-        Reading::Root => "Γ as a root: ΓΓᵀ = W(I, D)/D",
+        Reading::Root => "Γ as a root of W(I, D)/D",
     };
     out.heading(title);
     let frame = |what: &str, log: bool, series: Vec<LineSeries>| Lines {
