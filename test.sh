@@ -72,7 +72,7 @@ step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
 step "benches compile"
-cargo bench --workspace --no-run --locked
+cargo bench --package nsde --no-run --locked
 
 step "instruction counts"
 bash bench/instructions.sh
