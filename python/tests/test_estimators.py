@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -176,9 +177,12 @@ def test_progress_is_told_and_may_stop() -> None:
     nsde.NSDEForecaster(**SMALL, progress=True).fit(x, t)
 
 
-def test_ctrl_c_keeps_the_best_model_so_far() -> None:
+def test_ctrl_c_keeps_the_best_model_so_far(request: pytest.FixtureRequest) -> None:
     import _thread
 
+    # A job in the background of a shell ignores Ctrl-C, and so would this test.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     t, x = waves()
     timer = threading.Timer(1.5, _thread.interrupt_main)
     timer.start()
