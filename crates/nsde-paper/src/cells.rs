@@ -119,7 +119,8 @@ mod tests {
     fn run(folder: &std::path::Path, seed: u64) -> Run {
         std::fs::create_dir_all(folder.join("cells")).unwrap();
         let folder = folder.to_path_buf();
-        Run { name: "test", paper: "", quick: true, seed, runs: None, folder, began: Instant::now() }
+        let data = crate::data::Data::new(None);
+        Run { name: "test", paper: "", quick: true, seed, runs: None, folder, data, began: Instant::now() }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Trial<'a> {
 pub struct Comparison<'a> {
     /// Name of the data.
     pub title: &'static str,
+    /// What the names of its files end in, where a page has several comparisons.
+    pub suffix: &'static str,
     /// What all methods share.
     pub protocol: &'a Protocol,
     /// What was found.
@@ -109,6 +111,7 @@ impl Comparison<'_> {
 
     /// The claims of Sec. 6.4 that are not about single numbers.
     pub fn claims(&self, out: &mut Outcome<'_>) {
+        let of = if self.suffix.is_empty() { String::new() } else { format!("{}: ", self.title) };
         let words = |list: &[(f64, Method, String)]| {
             list.iter().map(|(_, _, words)| words.as_str()).collect::<Vec<_>>().join(", ")
         };
@@ -116,11 +119,12 @@ impl Comparison<'_> {
         let tests = [("few test particles", self.few()), ("many test particles", self.most())];
         for (label, particles) in tests {
             let list = self.ranking(particles, |f| &f.nll);
-            let claim = format!("BMM has the lowest NLL of all methods ({label})");
+            let claim = format!("{of}BMM has the lowest NLL of all methods ({label})");
             out.claim(&claim, &words(&list), verdict(best(&list)));
         }
         let list = self.ranking(self.few(), |f| &f.mse);
-        out.claim("BMM has the lowest MSE of all methods", &words(&list), verdict(best(&list)));
+        let claim = format!("{of}BMM has the lowest MSE of all methods");
+        out.claim(&claim, &words(&list), verdict(best(&list)));
 
         let mixed = self.of(Method::Bmm, "mixture", None).nll;
         let plus = self.of(Method::BmmPlus, "mixture", None).nll;
@@ -128,7 +132,7 @@ impl Comparison<'_> {
         let lowest = others.first().map_or(f64::INFINITY, |l| l.0);
         let gain = average(&mixed).min(average(&plus)) < lowest;
         out.claim(
-            "Beyond the paper: forecasts by a mixture whose Gaussians split",
+            &format!("{of}Beyond the paper: forecasts by a mixture whose Gaussians split"),
             &format!(
                 "NLL {} of the model trained by BMM, {} of BMM+",
                 self.cell(&mixed, true),
@@ -146,7 +150,7 @@ impl Comparison<'_> {
         };
         let (own, mc) = (matched(Method::Bmm), matched(Method::MonteCarlo));
         out.claim(
-            "Monte Carlo needs more than 50 particles to match BMM's ECPE",
+            &format!("{of}Monte Carlo needs more than 50 particles to match BMM's ECPE"),
             &format!("BMM-trained: {}; MC-trained: {} (ECPE of BMM {})", own.1, mc.1, self.cell(&bmm, true)),
             match (own.0, mc.0) {
                 (true, true) => "confirmed",
@@ -210,7 +214,7 @@ impl Comparison<'_> {
             }
         }
         let header = ["trained", "predicted", "particles", "seed", "mse", "nll", "ecpe", "crps"];
-        out.data("scores", "every run of every method", &header, &rows)
+        out.data(&format!("scores{}", self.suffix), "every run of every method", &header, &rows)
     }
 
     /// Fig. 7, and the NLL of Table 4 as bars.
@@ -246,7 +250,7 @@ impl Comparison<'_> {
         };
         let caption = "Fig. 7: ECPE, mean and standard deviation over the runs. As few particles as there are \
                        dimensions have a singular covariance, which covers nothing: 0.45.";
-        out.chart(lines(&chart), "calibration", caption)?;
+        out.chart(lines(&chart), &format!("calibration{}", self.suffix), caption)?;
 
         let own = Method::ALL.map(|m| (m, self.own(m, self.few()).nll));
         let own: Vec<(Method, Vec<f64>)> = own.into_iter().filter(|(_, nll)| !nll.is_empty()).collect();
@@ -262,6 +266,6 @@ impl Comparison<'_> {
         };
         let caption =
             "Table 4, NLL; sampling methods are tested with as many particles as they are trained with.";
-        out.chart(bars(&chart), "nll", caption)
+        out.chart(bars(&chart), &format!("nll{}", self.suffix), caption)
     }
 }

@@ -47,6 +47,17 @@ pub enum Recipe {
 impl Fit {
     /// Fits to `data` by the kernel of `options`; a neural ODE by least squares, else by likelihood.
     pub fn train(&self, data: &Dataset, options: Options, seed: u64) -> Result<NeuralSde> {
+        self.train_validated(data, None, options, seed)
+    }
+
+    /// The same, but keeps the weights that are best on the data `held_out`, if there are any.
+    pub fn train_validated(
+        &self,
+        data: &Dataset,
+        held_out: Option<&Dataset>,
+        options: Options,
+        seed: u64,
+    ) -> Result<NeuralSde> {
         let dim = data.dim();
         let objective = match self.noise_hidden {
             Some(_) => Objective::Likelihood,
@@ -57,7 +68,8 @@ impl Fit {
             WindowOptions { horizon: self.horizon, max_dt: self.dt, init_var: self.init_var, stride: 1 };
         let sde = self.networks(data, seed)?;
         let horizons = [self.horizon];
-        let task = ForecastTask::new(sde, options, objective, data, None, &scaling, None, &horizons, &cut)?;
+        let task =
+            ForecastTask::new(sde, options, objective, data, held_out, &scaling, None, &horizons, &cut)?;
         let how = self.train_options(seed);
         let mut state = TrainState::new(task.parameters());
         while advance(&task, &how, task.stages(), &mut state)? != Progress::Done {}

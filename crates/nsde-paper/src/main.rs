@@ -5,6 +5,7 @@ mod cells;
 mod cholesky;
 mod cluster;
 mod comparison;
+mod data;
 mod experiment;
 mod fit;
 mod heat;
@@ -17,7 +18,9 @@ mod points;
 mod progress;
 mod protocol;
 mod run;
+mod standard;
 mod statistics;
+mod summary;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -29,7 +32,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(version, name = "nsde-paper")]
 struct Args {
-    /// Which experiment; see --list
+    /// Which experiment (see --list), or `summary`: one page of all results
     #[arg(required_unless_present = "list")]
     name: Option<String>,
     /// Explain the names
@@ -47,6 +50,9 @@ struct Args {
     /// Where the folder of the experiment goes [default: results]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Folder of the measured data [default: $NSDE_DATA, or else ../shared/data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Throw away what an earlier start has finished
     #[arg(long)]
     fresh: bool,
@@ -70,6 +76,11 @@ fn start(args: &Args) -> Result<()> {
         return Ok(());
     }
     let name = args.name.as_deref().unwrap_or_default();
+    if name == "summary" {
+        let folder = args.dir.clone().unwrap_or_else(|| "results".into());
+        println!("{}", summary::write(&folder)?.display());
+        return Ok(());
+    }
     let Some(chosen) = experiment::ALL.iter().find(|e| e.name == name) else {
         let names: Vec<_> = experiment::ALL.iter().map(|e| e.name).collect();
         bail!("there is no experiment `{name}`; choose one of {}", names.join(", "));
@@ -83,6 +94,7 @@ fn start(args: &Args) -> Result<()> {
         seed: args.seed,
         runs: args.runs.map(|n| n as usize),
         folder: dir.join(chosen.name),
+        data: data::Data::new(args.data.as_deref()),
         began: std::time::Instant::now(),
     };
     let cells = run.folder.join("cells");

@@ -93,8 +93,15 @@ impl Method {
         }
     }
 
-    /// Fits it to `data`, and returns the ways to predict with it.
-    pub fn train(self, protocol: &Protocol, data: &Dataset, seed: u64) -> Result<Vec<Box<dyn Forecaster>>> {
+    /// Fits it to `data`, and returns the ways to predict with it. A neural SDE keeps the weights that are best on
+    /// the data `held_out`, if there are any.
+    pub fn train(
+        self,
+        protocol: &Protocol,
+        data: &Dataset,
+        held_out: Option<&Dataset>,
+        seed: u64,
+    ) -> Result<Vec<Box<dyn Forecaster>>> {
         if let Some((kind, stochastic)) = self.baseline() {
             let how = Training {
                 rows: protocol.fit.horizon,
@@ -121,8 +128,9 @@ impl Method {
             Method::Cubature => nsde::Method::Cubature(Unscented::default()),
             _ => nsde::Method::Bmm,
         };
-        let sde = fit.train(
+        let sde = fit.train_validated(
             data,
+            held_out,
             Options { method: kernel, precision: Precision::F32, ..Options::default() },
             seed,
         )?;
@@ -219,7 +227,8 @@ impl Forecaster for Sequence {
 
     fn forecast(&self, index: usize, series: &Series) -> Result<Forecast> {
         let dim = series.values.len() / series.rows();
-        let values = self.net.rollout(index, &series.values[..dim], series.rows() - 1, self.samples)?;
+        let start = &series.values[..dim];
+        let values = self.net.rollout(index, start, &series.inputs, series.rows() - 1, self.samples)?;
         Ok(match self.stochastic {
             true => Forecast::Particles(values),
             false => Forecast::Mean(values.chunks(dim).map(<[f64]>::to_vec).collect()),

@@ -134,7 +134,8 @@ impl<'a> Outcome<'a> {
     }
 }
 
-fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
+/// A table in Markdown; nothing if it has no rows.
+pub fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
     let mut text = line(header.to_vec()) + &line(vec!["---"; header.len()]);
     rows.iter().for_each(|row| text += &line(row.iter().map(String::as_str).collect()));

@@ -47,7 +47,7 @@ impl Protocol {
             // As many function evaluations as cubature has.
             train_particles: 2 * (2 * dim + 1),
             test_particles: vec![1, 2, 4, 8, 2 * (2 * dim + 1), 16, 32, 64, 128, 256, 512],
-            shared: 8,
+            shared: 4,
             scored,
         }
     }
@@ -89,6 +89,15 @@ pub struct Line {
 /// A forecast with a larger error than this many variances of the data has run away.
 const RUN_AWAY: f64 = 100.0;
 
+/// What is scored.
+#[derive(Clone, Copy)]
+pub struct Test<'a> {
+    /// The series.
+    pub data: &'a Dataset,
+    /// The columns that are scored; `None` for all.
+    pub columns: Option<&'a [usize]>,
+}
+
 /// Trains `method` on `train` and scores all its ways to predict. A forecast that runs away has no scores:
 /// its lines are missing, and whoever reports them says so.
 pub fn evaluate(
@@ -98,18 +107,58 @@ pub fn evaluate(
     test: &Dataset,
     seed: u64,
 ) -> Result<Vec<Line>> {
-    let limit = RUN_AWAY * variance(test);
-    let mut lines = Vec::new();
-    for who in method.train(protocol, train, seed)? {
-        match score(protocol, who.as_ref(), test) {
-            Ok(found) => lines.extend(found.into_iter().filter(|l| l.scored.mse < limit)),
-            Err(error) => match error.downcast_ref::<nsde::Error>() {
-                Some(nsde::Error::NonFinite { .. }) => {}
-                _ => return Err(error),
-            },
+    let tests = [Test { data: test, columns: None }];
+    Ok(evaluate_all(protocol, method, train, None, &tests, seed)?.remove(0))
+}
+
+/// The same for several tests of one training, with weights chosen on the data `held_out`: the lines of each test.
+pub fn evaluate_all(
+    protocol: &Protocol,
+    method: Method,
+    train: &Dataset,
+    held_out: Option<&Dataset>,
+    tests: &[Test<'_>],
+    seed: u64,
+) -> Result<Vec<Vec<Line>>> {
+    let forecasters = method.train(protocol, train, held_out, seed)?;
+    let mut all = Vec::new();
+    for test in tests {
+        let limit = RUN_AWAY * variance(test.data);
+        let mut lines = Vec::new();
+        for who in &forecasters {
+            match score(protocol, who.as_ref(), *test) {
+                Ok(found) => lines.extend(found.into_iter().filter(|l| l.scored.mse < limit)),
+                Err(error) => match error.downcast_ref::<nsde::Error>() {
+                    Some(nsde::Error::NonFinite { .. }) => {}
+                    _ => return Err(error),
+                },
+            }
         }
+        all.push(lines);
     }
-    Ok(lines)
+    Ok(all)
+}
+
+impl Forecast {
+    /// The forecast of some columns of `dim`.
+    fn columns(self, dim: usize, keep: &[usize]) -> Result<Forecast> {
+        let pick = |x: &[f64]| keep.iter().map(|i| x[*i]).collect::<Vec<_>>();
+        let law = |g: &Gaussian| {
+            let cov = keep.iter().flat_map(|i| keep.iter().map(move |j| g.cov[i * dim + j])).collect();
+            Gaussian { mean: pick(&g.mean), cov }
+        };
+        Ok(match self {
+            Forecast::Mean(points) => Forecast::Mean(points.iter().map(|x| pick(x)).collect()),
+            Forecast::Gaussian(laws) => Forecast::Gaussian(laws.iter().map(law).collect()),
+            Forecast::Mixture(laws) => {
+                let some = |m: &Mixture| {
+                    Mixture::new(m.weights().to_vec(), m.components().iter().map(law).collect())
+                };
+                Forecast::Mixture(laws.iter().map(some).collect::<nsde::Result<_>>()?)
+            }
+            Forecast::Particles(values) => Forecast::Particles(values.chunks(dim).flat_map(pick).collect()),
+        })
+    }
 }
 
 /// The mean variance of the columns.
@@ -123,8 +172,10 @@ fn variance(data: &Dataset) -> f64 {
 }
 
 /// Forecasts every series of `test` from its first row and scores it on the rows of the protocol.
-fn score(protocol: &Protocol, who: &dyn Forecaster, test: &Dataset) -> Result<Vec<Line>> {
+fn score(protocol: &Protocol, who: &dyn Forecaster, test: Test<'_>) -> Result<Vec<Line>> {
+    let Test { data: test, columns } = test;
     let dim = test.dim();
+    let scored = columns.map_or(dim, <[usize]>::len);
     let most = protocol.test_particles.last().copied().unwrap_or(2);
     let mut whole = Judge::default();
     let mut clouds = vec![Judge::default(); protocol.test_particles.len()];
@@ -137,22 +188,27 @@ fn score(protocol: &Protocol, who: &dyn Forecaster, test: &Dataset) -> Result<Ve
     for group in alike.values() {
         let rollouts = if who.samples() { protocol.shared.min(group.len()) } else { 1 };
         for r in 0..rollouts {
-            let forecast = who.forecast(index, &test.series[group[r]])?;
+            let mut forecast = who.forecast(index, &test.series[group[r]])?;
+            if let Some(keep) = columns {
+                forecast = forecast.columns(dim, keep)?;
+            }
             index += 1;
             for i in group.iter().skip(r).step_by(rollouts) {
                 let series = &test.series[*i];
                 let rows = protocol.scored.start..protocol.scored.end.min(series.rows());
                 for row in rows {
                     let x = &series.values[row * dim..(row + 1) * dim];
+                    let x = columns.map_or(x.to_vec(), |keep| keep.iter().map(|i| x[*i]).collect());
+                    let x = x.as_slice();
                     let k = row - 1;
                     match &forecast {
                         Forecast::Mean(points) => whole.mean(&points[k], x),
                         Forecast::Gaussian(laws) => whole.gaussian(&laws[k], x)?,
                         Forecast::Mixture(laws) => whole.mixture(&laws[k], x)?,
                         Forecast::Particles(values) => {
-                            let cloud = &values[k * most * dim..(k + 1) * most * dim];
+                            let cloud = &values[k * most * scored..(k + 1) * most * scored];
                             for (judge, samples) in clouds.iter_mut().zip(&protocol.test_particles) {
-                                judge.gaussian(&moments(cloud, dim, *samples), x)?;
+                                judge.gaussian(&moments(cloud, scored, *samples), x)?;
                             }
                         }
                     }

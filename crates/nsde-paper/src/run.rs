@@ -1,5 +1,6 @@
 //! What an experiment is told: how large, from which seed, and where its results go.
 
+use crate::data::Data;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -18,6 +19,8 @@ pub struct Run {
     pub runs: Option<usize>,
     /// The folder of the results.
     pub folder: PathBuf,
+    /// The folder of measured data.
+    pub data: Data,
     /// When this start began.
     pub began: Instant,
 }

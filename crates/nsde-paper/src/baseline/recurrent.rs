@@ -44,6 +44,8 @@ pub struct Training {
 pub struct Baseline {
     network: Box<dyn Network>,
     dim: usize,
+    /// Control inputs, which are read beside the row.
+    inputs: usize,
     stochastic: bool,
     seed: u64,
 }
@@ -53,9 +55,10 @@ pub fn train(kind: Kind, stochastic: bool, data: &Dataset, how: Training) -> Res
     let dim = data.dim();
     let output = if stochastic { 2 * dim } else { dim };
     let mut weights = Weights::new(how.seed);
+    let input = dim + data.inputs();
     let network: Box<dyn Network> = match kind {
-        Kind::Lstm => Box::new(Lstm::new(&mut weights, dim, output)?),
-        Kind::Transformer => Box::new(Transformer::new(&mut weights, dim, output, how.rows)?),
+        Kind::Lstm => Box::new(Lstm::new(&mut weights, input, output)?),
+        Kind::Transformer => Box::new(Transformer::new(&mut weights, input, output, how.rows)?),
     };
     let adam = ParamsAdamW { lr: how.rate, weight_decay: 0.0, ..ParamsAdamW::default() };
     let mut adam = AdamW::new(weights.into_vars(), adam)?;
@@ -73,29 +76,38 @@ pub fn train(kind: Kind, stochastic: bool, data: &Dataset, how: Training) -> Res
         };
         adam.backward_step(&(loss * (0.5 / how.batch as f64))?)?;
     }
-    Ok(Baseline { network, dim, stochastic, seed: how.seed })
+    Ok(Baseline { network, dim, inputs: data.inputs(), stochastic, seed: how.seed })
 }
 
-/// Rows of random snippets and the changes to the rows after them, `[batch, rows, dim]` each.
+/// Rows of random snippets, `[batch, rows, dim + inputs]`, and the changes to the rows after them, `[batch, rows, dim]`.
 fn snippets(data: &Dataset, how: Training, rng: &mut ChaCha8Rng) -> Result<(Tensor, Tensor)> {
-    let dim = data.dim();
+    let (dim, inputs) = (data.dim(), data.inputs());
     let (mut x, mut change) = (Vec::new(), Vec::new());
     for _ in 0..how.batch {
         let series = &data.series[(rng.next_u64() % data.series.len() as u64) as usize];
         let first = (rng.next_u64() % (series.rows() - how.rows) as u64) as usize;
-        let values = &series.values[first * dim..(first + how.rows + 1) * dim];
-        for k in 0..how.rows * dim {
-            x.push(values[k] as f32);
-            change.push((values[k + dim] - values[k]) as f32);
+        for row in first..first + how.rows {
+            let (now, next) = series.values[row * dim..(row + 2) * dim].split_at(dim);
+            x.extend(now.iter().map(|v| *v as f32));
+            x.extend(series.inputs[row * inputs..(row + 1) * inputs].iter().map(|v| *v as f32));
+            change.extend(now.iter().zip(next).map(|(now, next)| (next - now) as f32));
         }
     }
-    let shape = (how.batch, how.rows, dim);
-    Ok((Tensor::from_vec(x, shape, &Device::Cpu)?, Tensor::from_vec(change, shape, &Device::Cpu)?))
+    let x = Tensor::from_vec(x, (how.batch, how.rows, dim + inputs), &Device::Cpu)?;
+    Ok((x, Tensor::from_vec(change, (how.batch, how.rows, dim), &Device::Cpu)?))
 }
 
 impl Baseline {
     /// Rolls out `steps` rows from `start`: `[steps, samples, D]`. A deterministic network has one sample.
-    pub fn rollout(&self, index: usize, start: &[f64], steps: usize, samples: usize) -> Result<Vec<f64>> {
+    /// `inputs` has a row for each step, if there are any.
+    pub fn rollout(
+        &self,
+        index: usize,
+        start: &[f64],
+        inputs: &[f64],
+        steps: usize,
+        samples: usize,
+    ) -> Result<Vec<f64>> {
         let samples = if self.stochastic { samples } else { 1 };
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed ^ (1 << 42));
         rng.set_stream(index as u64);
@@ -103,8 +115,16 @@ impl Baseline {
         let mut x = Tensor::from_vec(first.repeat(samples), (samples, self.dim), &Device::Cpu)?;
         let mut state = self.network.begin(samples)?;
         let mut all = Vec::with_capacity(steps * samples * self.dim);
-        for _ in 0..steps {
-            let out = self.network.step(&x, &mut state)?.detach();
+        for k in 0..steps {
+            let driven = match self.inputs {
+                0 => x.clone(),
+                n => {
+                    let row: Vec<f32> = inputs[k * n..(k + 1) * n].iter().map(|v| *v as f32).collect();
+                    let row = Tensor::from_vec(row.repeat(samples), (samples, n), &Device::Cpu)?;
+                    Tensor::cat(&[&x, &row], 1)?
+                }
+            };
+            let out = self.network.step(&driven, &mut state)?.detach();
             // Without this the tape of the whole rollout would stay in memory.
             state.iter_mut().for_each(|s| *s = s.detach());
             x = (x + out.narrow(1, 0, self.dim)?)?;
@@ -150,15 +170,15 @@ mod tests {
     fn both_networks_learn_a_decay_and_its_noise() {
         let data = decay();
         for kind in [Kind::Lstm, Kind::Transformer] {
-            let sure = train(kind, false, &data, HOW).unwrap().rollout(0, &[1.0], 5, 9).unwrap();
+            let sure = train(kind, false, &data, HOW).unwrap().rollout(0, &[1.0], &[], 5, 9).unwrap();
             assert_eq!(sure.len(), 5);
             assert!((sure[4] - 0.9f64.powi(5)).abs() < 0.1, "{kind:?} {sure:?}");
             let net = train(kind, true, &data, HOW).unwrap();
-            let cloud = net.rollout(0, &[1.0], 1, 2000).unwrap();
+            let cloud = net.rollout(0, &[1.0], &[], 1, 2000).unwrap();
             let spread = crate::statistics::deviation(&cloud);
             assert!((0.03..0.09).contains(&spread), "{kind:?} {spread}");
-            assert_eq!(cloud, net.rollout(0, &[1.0], 1, 2000).unwrap());
-            assert_ne!(cloud, net.rollout(1, &[1.0], 1, 2000).unwrap());
+            assert_eq!(cloud, net.rollout(0, &[1.0], &[], 1, 2000).unwrap());
+            assert_ne!(cloud, net.rollout(1, &[1.0], &[], 1, 2000).unwrap());
         }
     }
 }

@@ -56,25 +56,44 @@ impl Transformer {
 }
 
 impl Encoder {
-    fn apply(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    /// The outputs of the last `wanted` rows, which look at all rows of `x`.
+    fn apply(&self, x: &Tensor, wanted: usize) -> Result<Tensor> {
         let (batch, rows, _) = x.dims3()?;
-        let split = |y: Tensor| y.reshape((batch, rows, HEADS, WIDTH / HEADS))?.transpose(1, 2)?.contiguous();
+        let split = |y: Tensor| {
+            let rows = y.dim(1)?;
+            y.reshape((batch, rows, HEADS, WIDTH / HEADS))?.transpose(1, 2)?.contiguous()
+        };
+        let last = x.narrow(1, rows - wanted, wanted)?.contiguous()?;
         let (q, k, v) =
-            (split(self.queries.apply(x)?)?, split(self.keys.apply(x)?)?, split(self.values.apply(x)?)?);
+            (split(self.queries.apply(&last)?)?, split(self.keys.apply(x)?)?, split(self.values.apply(x)?)?);
         let scale = 1.0 / ((WIDTH / HEADS) as f64).sqrt();
-        let scores = (q.matmul(&k.t()?.contiguous()?)? * scale)?.broadcast_add(mask)?;
+        let scores = (q.matmul(&k.t()?.contiguous()?)? * scale)?.broadcast_add(&causal(rows, wanted)?)?;
         let seen = softmax(&scores, D::Minus1)?.matmul(&v)?;
-        let seen = seen.transpose(1, 2)?.contiguous()?.reshape((batch, rows, WIDTH))?;
-        let x = self.first.apply(&(x + self.together.apply(&seen)?)?)?;
+        let seen = seen.transpose(1, 2)?.contiguous()?.reshape((batch, wanted, WIDTH))?;
+        let x = self.first.apply(&(last + self.together.apply(&seen)?)?)?;
         let inner = self.narrow.apply(&self.widen.apply(&x)?.relu()?)?;
         self.second.apply(&(x + inner)?)
     }
 }
 
-/// Zero where a row may look, very negative where it may not.
-fn causal(rows: usize) -> Result<Tensor> {
-    let values: Vec<f32> = (0..rows * rows).map(|k| if k % rows > k / rows { -1e9 } else { 0.0 }).collect();
-    Tensor::from_vec(values, (1, 1, rows, rows), &Device::Cpu)
+/// For the last `wanted` of `rows`: zero where a row may look, very negative where it may not.
+fn causal(rows: usize, wanted: usize) -> Result<Tensor> {
+    let entry = |k: usize| if k % rows > rows - wanted + k / rows { -1e9 } else { 0.0 };
+    let values: Vec<f32> = (0..wanted * rows).map(entry).collect();
+    Tensor::from_vec(values, (1, 1, wanted, rows), &Device::Cpu)
+}
+
+impl Transformer {
+    /// The outputs of the last `wanted` rows of `x`.
+    fn last(&self, x: &Tensor, wanted: usize) -> Result<Tensor> {
+        let rows = x.dim(1)?;
+        let mut h = self.embedding.apply(x)?.broadcast_add(&self.places.narrow(0, 0, rows)?)?;
+        for (n, encoder) in self.encoders.iter().enumerate() {
+            // Only the last layer may leave rows out: the others are looked at.
+            h = encoder.apply(&h, if n + 1 == LAYERS { wanted } else { rows })?;
+        }
+        self.head.apply(&h)
+    }
 }
 
 /// The state is the rows it has seen last, `[batch, rows, input]`.
@@ -93,19 +112,33 @@ impl Network for Transformer {
         if rows > self.context {
             seen = seen.narrow(1, rows - self.context, self.context)?.contiguous()?;
         }
-        let last = seen.dim(1)? - 1;
-        let out = self.sequence(&seen)?.narrow(1, last, 1)?.squeeze(1)?;
+        let out = self.last(&seen, 1)?.squeeze(1)?;
         state.push(seen);
         Ok(out)
     }
 
     fn sequence(&self, x: &Tensor) -> Result<Tensor> {
-        let rows = x.dim(1)?;
-        let mask = causal(rows)?;
-        let mut h = self.embedding.apply(x)?.broadcast_add(&self.places.narrow(0, 0, rows)?)?;
-        for encoder in &self.encoders {
-            h = encoder.apply(&h, &mask)?;
+        self.last(x, x.dim(1)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Row by row gives what all rows at once give, while they fit into the context.
+    #[test]
+    fn steps_are_the_sequence() {
+        let net = Transformer::new(&mut Weights::new(5), 3, 2, 4).unwrap();
+        let values: Vec<f32> = (0..24).map(|k| (k as f32 * 0.7).sin()).collect();
+        let x = Tensor::from_vec(values, (2, 4, 3), &Device::Cpu).unwrap();
+        let all = net.sequence(&x).unwrap();
+        let mut state = net.begin(2).unwrap();
+        for n in 0..4 {
+            let row = x.narrow(1, n, 1).unwrap().squeeze(1).unwrap().contiguous().unwrap();
+            let gap = net.step(&row, &mut state).unwrap() - all.narrow(1, n, 1).unwrap().squeeze(1).unwrap();
+            let gap = gap.unwrap().abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+            assert!(gap < 1e-5, "row {n}: {gap}");
         }
-        self.head.apply(&h)
     }
 }

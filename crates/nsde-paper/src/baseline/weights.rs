@@ -35,6 +35,11 @@ impl Weights {
         self.keep(values, shape)
     }
 
+    /// The same value everywhere.
+    pub fn constant(&mut self, shape: &[usize], value: f32) -> Result<Tensor> {
+        self.keep(vec![value; shape.iter().product()], shape)
+    }
+
     /// An affine map from `input` to `output` coordinates, uniform in `±1/√input`.
     pub fn affine(&mut self, input: usize, output: usize) -> Result<Affine> {
         let bound = 1.0 / (input as f32).sqrt();

@@ -42,7 +42,7 @@ struct Cell {
 }
 
 /// MSE and NLL as the paper prints them.
-fn published(method: Method) -> [&'static str; 2] {
+pub fn published(method: Method) -> [&'static str; 2] {
     match method {
         Method::LstmDeterministic => ["1.86(0.02)", "–"],
         Method::TransformerDeterministic => ["1.94(0.04)", "–"],
@@ -122,6 +122,7 @@ fn report(
         trials.map(|((_, (method, seed)), d)| Trial { method: *method, seed: *seed, lines: &d.value.lines });
     let comparison = Comparison {
         title: "Lotka–Volterra",
+        suffix: "",
         protocol,
         trials: trials.collect(),
         runs: cells.len() / Method::ALL.len(),

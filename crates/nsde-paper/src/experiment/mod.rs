@@ -1,13 +1,17 @@
 //! The experiments, one file each, and the list of them.
 
+pub mod air_quality;
 mod augmented_dropout;
 mod calibration_cost;
+pub mod classification;
 mod double_well;
 mod dropout;
 mod high_dimension;
 mod integration_error;
-mod lotka_volterra;
+pub mod lotka_volterra;
 mod mutual_information;
+pub mod robot;
+pub mod uci;
 
 use crate::run::Run;
 use anyhow::Result;
@@ -31,7 +35,11 @@ pub const ALL: &[Experiment] = &[
     dropout::EXPERIMENT,
     integration_error::EXPERIMENT,
     double_well::EXPERIMENT,
+    uci::EXPERIMENT,
+    classification::EXPERIMENT,
     lotka_volterra::EXPERIMENT,
+    air_quality::EXPERIMENT,
+    robot::EXPERIMENT,
     high_dimension::EXPERIMENT,
     augmented_dropout::EXPERIMENT,
 ];

@@ -18,7 +18,7 @@ use frame::Frame;
 use judge::{Score, score};
 use ndarray::{Array1, Array2};
 use nsde::train::{Progress, TrainOptions, TrainState, advance};
-use nsde::{Gaussian, Method, NeuralSde, Options, Predictor, Rollout, Solver, Trajectory};
+use nsde::{Gaussian, Method, NeuralSde, Options, Precision, Predictor, Rollout, Solver, Trajectory};
 use process::{DT, Process, ROWS, Reading};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -77,7 +77,10 @@ struct Cell {
 #[derive(Serialize, Deserialize)]
 struct Times {
     bmm: f64,
-    /// With `S = D` particles: the library's kernel, and the products of matrices of this experiment.
+    /// The same in single precision.
+    single: f64,
+    /// With `S = D` particles: the library's kernel in double precision, and the products of matrices of this
+    /// experiment in single precision.
     library: f64,
     products: f64,
 }
@@ -192,12 +195,13 @@ fn measure(settings: &Settings, seed: u64, place: &Place, least: f64) -> Result<
     };
     let count = samples(dim, 1.0);
     let mut out = Trajectory::zeros(dim, 1);
-    let mut by = |method: Method| -> Result<f64> {
-        let solver = Solver::new(&sde, Options { method, ..Options::default() })?;
+    let mut by = |method: Method, precision: Precision| -> Result<f64> {
+        let solver = Solver::new(&sde, Options { method, precision, ..Options::default() })?;
         let mut predictor: Predictor<'_> = solver.predictor();
         repeat(&mut || Ok(predictor.predict(rollout, &mut out)?))
     };
-    let (bmm, library) = (by(Method::Bmm)?, by(Method::MonteCarlo { samples: count, seed })?);
+    let (bmm, single) = (by(Method::Bmm, Precision::F64)?, by(Method::Bmm, Precision::F32)?);
+    let library = by(Method::MonteCarlo { samples: count, seed }, Precision::F64)?;
     let (cloud, rng) = (Cloud::new(&sde)?, &mut generator(seed, 0));
     let mut x = Array2::zeros((count, dim));
     let mut second = 0.0;
@@ -206,5 +210,5 @@ fn measure(settings: &Settings, seed: u64, place: &Place, least: f64) -> Result<
         second += x.t().dot(&x)[[0, 0]];
         Ok(())
     })?;
-    Ok(Times { bmm, library, products })
+    Ok(Times { bmm, single, library, products })
 }

@@ -62,13 +62,14 @@ pub fn write(
     out.claim(
         "S = D particles have the same computational complexity as BMM",
         &format!(
-            "a step at D = {last} on one core: BMM {} (double precision); S = D particles {} by the library's kernel \
-             (double), {} by bare products of matrices (single precision)",
+            "a step at D = {last} on one core, in double precision: BMM {}, S = D particles {} by the library's \
+             kernel; in single precision: BMM {}, S = D particles {} by bare products of matrices",
             seconds(both.bmm),
             seconds(both.library),
+            seconds(both.single),
             seconds(both.products)
         ),
-        match (both.bmm <= both.library, both.bmm <= both.products) {
+        match (both.bmm <= both.library, both.single <= both.products) {
             (true, true) => "BMM is within the time of either",
             (true, false) => "BMM is within the time of the library's particles, not of bare products",
             (false, _) => "BMM takes longer",
@@ -99,6 +100,7 @@ pub fn write(
         y_log: true,
         series: vec![
             series("BMM", &|t| t.bmm),
+            series("BMM (f32)", &|t| t.single),
             series("S = D, library", &|t| t.library),
             series("S = D, bare products (f32)", &|t| t.products),
         ],
@@ -112,10 +114,10 @@ pub fn write(
         .zip(times)
         .map(|((_, p), t)| {
             let t = &t.value;
-            vec![p.dim.to_string(), number(t.bmm), number(t.library), number(t.products)]
+            vec![p.dim.to_string(), number(t.bmm), number(t.single), number(t.library), number(t.products)]
         })
         .collect();
-    out.times(&["dim", "bmm", "particles_library", "particles_products"], &rows)?;
+    out.times(&["dim", "bmm", "bmm_single", "particles_library", "particles_products"], &rows)?;
     let about = format!(
         "`dx = (λ − x) dt + Γ dw` from x(0) = 0 (the paper does not say where paths begin), λ ~ N(0, I), {} training and \
          {} test paths of {ROWS} rows, Δt = 0.1 s, drawn from the exact transition. The drift D → D → D (ReLU) and a \

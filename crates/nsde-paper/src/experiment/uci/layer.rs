@@ -1,0 +1,119 @@
+//! Neural SDEs as a layer of continuous depth (Sec. 6.2): networks, training, and the search of what the paper leaves open.
+
+use super::table::Part;
+use anyhow::Result;
+use nsde::head::{LinearHead, SdeLayer, Start};
+use nsde::train::{Progress, RegressionTask, TrainOptions, TrainState, advance};
+use nsde::{Diffusion, Gaussian, Layer, Linear, Network, NeuralSde, Options, Precision};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde::Serialize;
+
+/// Step of Euler–Maruyama, in seconds.
+pub const DT: f64 = 0.5;
+/// Variance of a start.
+const INIT_VAR: f64 = 1e-6;
+/// The drift's last layer starts this much smaller than PyTorch's would, so that long flows begin calm.
+const CALM: f64 = 0.1;
+/// What the softplus of the diffusion sees at first: noise of 0.13.
+const QUIET: f64 = -2.0;
+
+/// Networks and training.
+#[derive(Clone, Debug, Serialize)]
+pub struct Design {
+    /// Width of the state; the features are embedded by a learned affine map if it is not their number.
+    pub state: usize,
+    /// Width of the drift's hidden layer.
+    pub hidden: usize,
+    /// Width of the diffusion's hidden layer.
+    pub noise_hidden: usize,
+    /// The head has noise of its own.
+    pub head_noise: bool,
+    /// Probability to keep a hidden unit.
+    pub keep: f64,
+    /// Flow time in seconds.
+    pub flow: f64,
+    /// Updates of the whole schedule; training may stop earlier.
+    pub updates: usize,
+    /// Peak of the learning rate.
+    pub rate: f64,
+}
+
+/// What training on a part with some rows held out found.
+pub struct Trained {
+    /// The layer with the best weights (the last ones, if nothing was held out).
+    pub layer: SdeLayer<LinearHead>,
+    /// Best NLL on the rows held out, in standard units, and the update it was found at.
+    pub best: Option<(f64, usize)>,
+}
+
+impl Design {
+    fn layer(&self, dim: usize, method: nsde::Method, seed: u64) -> Result<SdeLayer<LinearHead>> {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let state = self.state;
+        let drift = Network::perceptron(state, &[self.hidden], state, Layer::Relu, self.keep, rng)?;
+        let noise = Network::perceptron(state, &[self.noise_hidden], state, Layer::Relu, self.keep, rng)?;
+        // A softplus at the end: a linear one may cross zero, where the model would be sure of everything.
+        let mut noise = scale_last(noise, CALM, Some(QUIET))?.layers().to_vec();
+        noise.push(Layer::Softplus);
+        let diffusion = Diffusion::Diagonal(Network::new(state, noise)?);
+        let sde = NeuralSde::new(state, 0, scale_last(drift, CALM, None)?, diffusion)?;
+        let start = match state == dim {
+            true => Start::Features,
+            false => Start::Embedding(Linear::random(dim, state, rng)?),
+        };
+        let mut head = LinearHead::new(Linear::random(state, 1, rng)?);
+        if self.head_noise {
+            head = head.with_noise(vec![-4.0])?;
+        }
+        let steps = (self.flow / DT).round() as usize;
+        let options = Options { method, precision: Precision::F32, ..Options::default() };
+        Ok(SdeLayer { start, sde, head, dt: DT, steps, init_var: INIT_VAR, options })
+    }
+
+    /// Trains on `part` without the rows `held_out`. Stops at update `stop`.
+    pub fn train(
+        &self,
+        part: &Part,
+        held_out: &[usize],
+        method: nsde::Method,
+        stop: usize,
+        seed: u64,
+    ) -> Result<Trained> {
+        let dim = part.x.len() / part.rows();
+        let layer = self.layer(dim, method, seed)?;
+        let task = RegressionTask::new(layer, part.x.clone(), part.y.clone(), held_out)?;
+        let how = TrainOptions {
+            steps: self.updates,
+            batch: 32,
+            rate: self.rate,
+            validate_every: (self.updates / 30).max(1),
+            seed,
+            ..TrainOptions::default()
+        };
+        let mut state = TrainState::new(task.parameters());
+        while state.step < stop && advance(&task, &how, 1, &mut state)? != Progress::Done {}
+        let layer = task.layer(state.result())?;
+        Ok(Trained { layer, best: state.best_score })
+    }
+}
+
+/// Scales the weights of the last layer, and its biases too or sets them.
+fn scale_last(net: Network, factor: f64, bias: Option<f64>) -> Result<Network> {
+    let mut layers = net.layers().to_vec();
+    if let Some(Layer::Linear(l)) = layers.last_mut() {
+        let small = |values: &[f64]| values.iter().map(|w| factor * w).collect::<Vec<_>>();
+        let bias = bias.map_or_else(|| small(l.bias()), |b| vec![b; l.output()]);
+        *l = Linear::new(l.input(), l.output(), small(l.weight()), bias)?;
+    }
+    Ok(Network::new(net.input(), layers)?)
+}
+
+/// Predictions for the rows of `x` in double precision, by `method`.
+pub fn predict(layer: &SdeLayer<LinearHead>, x: &[f64], method: nsde::Method) -> Result<Vec<Gaussian>> {
+    let options = Options { method, ..Options::default() };
+    let layer = SdeLayer { options, ..layer.clone() };
+    let dim = layer.start.features(layer.sde.state());
+    let rows: Vec<_> = x.chunks(dim).map(|features| nsde::head::Example { features, inputs: &[] }).collect();
+    Ok(layer.predict(&rows)?)
+}

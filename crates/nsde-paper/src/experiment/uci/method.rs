@@ -1,0 +1,266 @@
+//! The rows of Tables 1 and 2: each method searched, trained and scored on one split.
+
+use super::dropout::Dropout;
+use super::dvi::Dvi;
+use super::layer::{Design, Trained, predict};
+use super::score::{Line, gaussians, mixtures, sampled, scored};
+use super::table::{Part, Split};
+use anyhow::Result;
+use nsde::{Gaussian, Unscented};
+use serde::{Deserialize, Serialize};
+
+/// A method.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub enum Method {
+    /// MC dropout.
+    Dropout,
+    /// Deterministic variational inference.
+    Dvi,
+    /// Neural SDE on `2(2D+1)` particles.
+    MonteCarlo,
+    /// Neural SDE by cubature.
+    Cubature,
+    /// Neural SDE by BMM.
+    Bmm,
+    /// BMM with everything we have.
+    BmmPlus,
+}
+
+/// Flow times of the paper, in seconds.
+pub const FLOWS: [f64; 3] = [2.0, 4.0, 8.0];
+
+/// How much is done.
+#[derive(Clone, Debug, Serialize)]
+pub struct Effort {
+    /// Updates of a neural SDE.
+    pub updates: usize,
+    /// Updates of the two small networks.
+    pub small_updates: usize,
+    /// Dropout rates that are tried.
+    pub rates: Vec<f64>,
+    /// Peak learning rate.
+    pub rate: f64,
+    /// Most rows held out in a search.
+    pub held_out: usize,
+    /// Members of the ensemble of BMM+.
+    pub members: usize,
+    /// Flow time of BMM+.
+    pub plus_flow: f64,
+    /// Numbers of particles of Fig. 6, ascending.
+    pub particles: Vec<usize>,
+    /// Most training rows, for a first look.
+    pub rows: Option<usize>,
+}
+
+/// One trial of the search.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Tried {
+    /// Dropout rate.
+    pub rate: f64,
+    /// Flow time, if there is one.
+    pub flow: Option<f64>,
+    /// Updates until the best validation.
+    pub updates: usize,
+    /// Its NLL, in standard units.
+    pub nll: f64,
+    /// Whether it was chosen.
+    pub chosen: bool,
+}
+
+/// What a method found on a split.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Found {
+    /// Scores on the test part.
+    pub lines: Vec<Line>,
+    /// What was tried on the training part.
+    pub search: Vec<Tried>,
+}
+
+/// A fifth of the training rows is held out in a search: a tenth of a small set says little.
+const FOLDS: usize = 5;
+/// A member of BMM+ is stopped early on a tenth.
+const PLUS_FOLDS: usize = 10;
+
+impl Method {
+    /// All of them, in the order of the table.
+    pub const ALL: [Method; 6] =
+        [Method::Dropout, Method::Dvi, Method::MonteCarlo, Method::Cubature, Method::Bmm, Method::BmmPlus];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Dropout => "Dropout",
+            Method::Dvi => "DVI",
+            Method::MonteCarlo => "NSDE-MC",
+            Method::Cubature => "NSDE-Cubature",
+            Method::Bmm => "NSDE-BMM",
+            Method::BmmPlus => "NSDE-BMM+ (ours)",
+        }
+    }
+
+    /// Its name in files.
+    pub fn slug(self) -> &'static str {
+        match self {
+            Method::Dropout => "dropout",
+            Method::Dvi => "dvi",
+            Method::MonteCarlo => "mc",
+            Method::Cubature => "cubature",
+            Method::Bmm => "bmm",
+            Method::BmmPlus => "bmm-plus",
+        }
+    }
+
+    /// Its flow times; one without a name for those that have none.
+    pub fn flows(self) -> Vec<Option<f64>> {
+        match self {
+            Method::MonteCarlo | Method::Cubature | Method::Bmm => FLOWS.map(Some).to_vec(),
+            _ => vec![None],
+        }
+    }
+
+    /// Searches on the training part of `split`, trains on it, and scores the test part.
+    pub fn run(self, split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
+        match self {
+            Method::Dropout => dropout(split, effort, seed),
+            Method::Dvi => {
+                let net = Dvi::train(&split.train, effort.small_updates, seed)?;
+                let (mean, var) = net.predict(&split.test)?;
+                Ok(Found { lines: vec![scored(None, &mean, &var, split)?], search: Vec::new() })
+            }
+            Method::BmmPlus => plus(split, effort, seed),
+            Method::MonteCarlo => {
+                let samples = 2 * (2 * split.dim + 1);
+                sde(split, effort, nsde::Method::MonteCarlo { samples, seed }, &effort.rates, seed)
+            }
+            // Its points pass dropout as if there were none, so the model has none.
+            Method::Cubature => {
+                sde(split, effort, nsde::Method::Cubature(Unscented::default()), &[0.0], seed)
+            }
+            Method::Bmm => sde(split, effort, nsde::Method::Bmm, &effort.rates, seed),
+        }
+    }
+}
+
+/// The paper's networks: drift `D→40→D`, diffusion `D→10→D`.
+fn design(split: &Split, effort: &Effort, drop: f64, flow: f64) -> Design {
+    Design {
+        state: split.dim,
+        hidden: 40,
+        noise_hidden: 10,
+        head_noise: false,
+        keep: 1.0 - drop,
+        flow,
+        updates: effort.updates,
+        rate: effort.rate,
+    }
+}
+
+/// A neural SDE: dropout rate and number of updates are chosen at the shortest flow time, where they are cheap, and
+/// used for all; then it is trained on all training rows.
+fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed: u64) -> Result<Found> {
+    let held_out = split.train.fold(0, FOLDS, effort.held_out, seed);
+    let mut search = Vec::new();
+    for &rate in rates {
+        let design = design(split, effort, rate, FLOWS[0]);
+        let trained = design.train(&split.train, &held_out, method, effort.updates, seed)?;
+        search.push(tried(rate, Some(FLOWS[0]), &trained));
+    }
+    let (rate, updates) = choose(&mut search);
+    let mut lines = Vec::new();
+    for flow in FLOWS {
+        let design = design(split, effort, rate, flow);
+        let layer = design.train(&split.train, &[], method, updates, seed)?.layer;
+        lines.push(gaussians(Some(flow), &predict(&layer, &split.test.x, method)?, split)?);
+        if flow == FLOWS[2] && !matches!(method, nsde::Method::Cubature(_)) {
+            lines.extend(sampled(flow, &layer, split, &effort.particles, seed)?);
+        }
+    }
+    Ok(Found { lines, search })
+}
+
+fn tried(rate: f64, flow: Option<f64>, trained: &Trained) -> Tried {
+    let (nll, updates) = trained.best.unwrap_or((f64::MAX, 1));
+    Tried { rate, flow, updates, nll, chosen: false }
+}
+
+/// Marks the best trial; its rate and updates.
+fn choose(search: &mut [Tried]) -> (f64, usize) {
+    let mut best = 0;
+    for i in 0..search.len() {
+        if search[i].nll < search[best].nll {
+            best = i;
+        }
+    }
+    search[best].chosen = true;
+    (search[best].rate, search[best].updates)
+}
+
+/// Everything we have: noise in the head, a wider state behind a learned embedding, and
+/// an ensemble whose members are each stopped early on a tenth of the training rows of their own.
+fn plus(split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
+    let design = |drop: f64| Design {
+        state: PLUS_STATE,
+        head_noise: true,
+        ..design(split, effort, drop, effort.plus_flow)
+    };
+    let train = |rate: f64, k: usize| {
+        let held_out = split.train.fold(k, PLUS_FOLDS, effort.held_out, seed);
+        let seed = seed.wrapping_add(k as u64);
+        design(rate).train(&split.train, &held_out, nsde::Method::Bmm, effort.updates, seed)
+    };
+    let mut search = Vec::new();
+    let mut first = Vec::new();
+    for &rate in &effort.rates {
+        let trained = train(rate, 0)?;
+        search.push(tried(rate, Some(effort.plus_flow), &trained));
+        first.push(trained);
+    }
+    let (rate, _) = choose(&mut search);
+    let chosen = search.iter().position(|t| t.chosen).unwrap_or(0);
+    let mut members = vec![first.swap_remove(chosen).layer];
+    for k in 1..effort.members {
+        members.push(train(rate, k)?.layer);
+    }
+    let mut laws: Vec<Vec<Gaussian>> = vec![Vec::new(); split.test.rows()];
+    for layer in &members {
+        let predicted = predict(layer, &split.test.x, nsde::Method::Bmm)?;
+        laws.iter_mut().zip(predicted).for_each(|(law, p)| law.push(p));
+    }
+    Ok(Found { lines: vec![mixtures(laws, split)?], search })
+}
+
+/// Width of the state of BMM+.
+const PLUS_STATE: usize = 16;
+
+/// Dropout rate and precision of the noise are chosen on a fifth of the training rows.
+fn dropout(split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
+    let (rest, held) = split.train.divide(&split.train.fold(0, FOLDS, effort.held_out, seed));
+    let mut search = Vec::new();
+    let mut variances = Vec::new();
+    for rate in [0.005, 0.01, 0.05, 0.1] {
+        let samples = Dropout::train(&rest, rate, effort.small_updates, seed)?.predict(&held)?;
+        let grid = (0..40).map(|k| (-10.0 + 0.25 * f64::from(k)).exp());
+        let tried: Result<Vec<(f64, f64)>> = grid.map(|v| Ok((nll(&samples, v, &held)?, v))).collect();
+        let best = tried?.into_iter().fold((f64::INFINITY, 1.0), |a, b| if b.0 < a.0 { b } else { a });
+        search.push(Tried { rate, flow: None, updates: effort.small_updates, nll: best.0, chosen: false });
+        variances.push(best.1);
+    }
+    let (rate, updates) = choose(&mut search);
+    let noise = variances[search.iter().position(|t| t.chosen).unwrap_or(0)];
+    let samples = Dropout::train(&split.train, rate, updates, seed)?.predict(&split.test)?;
+    let law = |y: &f64| Gaussian { mean: vec![*y], cov: vec![noise] };
+    let laws = samples.iter().map(|row| row.iter().map(law).collect()).collect();
+    Ok(Found { lines: vec![mixtures(laws, split)?], search })
+}
+
+/// Mean NLL of mixtures of `N(sample, noise)`.
+fn nll(samples: &[Vec<f64>], noise: f64, part: &Part) -> Result<f64> {
+    let mut sum = 0.0;
+    for (row, y) in samples.iter().zip(&part.y) {
+        let log = |s: &f64| -0.5 * (y - s).powi(2) / noise;
+        let most = row.iter().map(log).fold(f64::NEG_INFINITY, f64::max);
+        let mean = row.iter().map(|s| (log(s) - most).exp()).sum::<f64>() / row.len() as f64;
+        sum -= most + mean.ln() - 0.5 * (2.0 * std::f64::consts::PI * noise).ln();
+    }
+    Ok(sum / part.rows() as f64)
+}
