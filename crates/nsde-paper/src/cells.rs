@@ -4,9 +4,9 @@ use crate::progress::Progress;
 use crate::run::Run;
 use anyhow::{Context, Result};
 use nsde::train::write_atomically;
-use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// A finished cell as it is saved.
@@ -93,7 +93,7 @@ impl Run {
             Ok(Done { value, seconds: saved.seconds })
         };
         match order {
-            Order::Together => cells.par_iter().zip(found).map(one).collect(),
+            Order::Together => together(cells.iter().zip(found), one),
             Order::InTurn => cells.iter().zip(found).map(one).collect(),
         }
     }
@@ -109,6 +109,36 @@ impl Run {
         let value = serde_json::from_value(saved.value).ok()?;
         (saved.key == *key).then_some(Done { value, seconds: saved.seconds })
     }
+}
+
+/// Does `work` for all items, on as many threads as rayon has, and returns the results in order.
+///
+/// A thread takes the first item that is left and has a pool of its own for what the item would share: on
+/// a common pool a thread that waits inside one item begins another, and neither is done soon.
+fn together<I: Send, T: Send>(
+    items: impl Iterator<Item = I> + Send,
+    work: impl Fn(I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let left = Mutex::new(items.enumerate());
+    let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let thread = || -> Result<Vec<(usize, T)>> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+        let mut done = Vec::new();
+        while let Some((n, item)) = take() {
+            done.push((n, pool.install(|| work(item))?));
+        }
+        Ok(done)
+    };
+    let threads: Vec<Result<Vec<(usize, T)>>> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..rayon::current_num_threads()).map(|_| scope.spawn(thread)).collect();
+        all.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    let mut all = Vec::new();
+    for done in threads {
+        all.extend(done?);
+    }
+    all.sort_by_key(|(n, _)| *n);
+    Ok(all.into_iter().map(|(_, value)| value).collect())
 }
 
 #[cfg(test)]

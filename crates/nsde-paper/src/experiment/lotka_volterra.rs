@@ -14,6 +14,7 @@ use nsde::Gaussian;
 use nsde::data::Dataset;
 use nsde::simulate::{Recording, lotka_volterra};
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -70,6 +71,8 @@ fn run(run: &Run) -> Result<()> {
     let cells: Vec<(String, (Method, u64))> = (0..runs)
         .flat_map(|r| Method::ALL.map(|m| (format!("{}-run-{r}", m.slug()), (m, run.seed + r))))
         .collect();
+    // The methods of a run share its data, which take seconds to simulate.
+    let data: Vec<OnceLock<Dataset>> = (0..runs).map(|_| OnceLock::new()).collect();
     let done = run.cells(Order::Together, &settings, &cells, |(method, seed)| {
         let how = Recording {
             paths: settings.paths,
@@ -78,9 +81,9 @@ fn run(run: &Run) -> Result<()> {
             substeps: settings.substeps,
             seed: *seed,
         };
-        let (data, _) = lotka_volterra(how);
-        let lines = evaluate(&settings.protocol, *method, &first_half(&data), &data, *seed)?;
-        Ok(Cell { lines, floor: floor(&data)? })
+        let data = data[(seed - run.seed) as usize].get_or_init(|| lotka_volterra(how).0);
+        let lines = evaluate(&settings.protocol, *method, &first_half(data), data, *seed)?;
+        Ok(Cell { lines, floor: floor(data)? })
     })?;
     report(run, &settings, &cells, &done)
 }

@@ -3,6 +3,7 @@
 
 use super::elementary::fma;
 use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
 
 /// A pivot below this share of its diagonal entry is rounding noise of a singular matrix.
 pub(crate) const PIVOT_NOISE: f64 = 1e-14;
@@ -53,7 +54,7 @@ impl WithSimd for Factor<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> Self::Output {
         let Factor { a, n, noise } = self;
-        rows::<S>(a, n, noise)
+        bands::<S>(a, n, noise)
     }
 }
 
@@ -67,38 +68,96 @@ fn entry<S: Simd>(row: &mut [f64], above: &[f64], j: usize) {
     row[j] = if root == 0.0 { 0.0 } else { (row[j] - dot::<S>(&row[..j], &above[..j])) / root };
 }
 
+/// Rows below a band are worth the cores' while from this many multiplications on.
+const WORTH_SHARING: usize = 1 << 18;
+
+/// Columns of a band, of a matrix that is worth sharing.
+const BAND: usize = 64;
+
+/// Band by band of columns: first the rows on the diagonal, then, shared over the cores, all rows below. Every
+/// entry is the same sum, however the work is cut.
 #[inline(always)]
-fn rows<S: Simd>(a: &mut [f64], n: usize, noise: f64) -> (usize, (usize, f64)) {
+fn bands<S: Simd>(a: &mut [f64], n: usize, noise: f64) -> (usize, (usize, f64)) {
     let mut bad = 0;
     let mut first = (0, 0.0);
-    for block in (0..n).step_by(BLOCK) {
-        let (done, rest) = a.split_at_mut(block * n);
-        for (j, above) in done.chunks_exact(n).enumerate() {
-            for row in rest.chunks_exact_mut(n).take(BLOCK) {
-                entry::<S>(row, above, j);
-            }
-        }
-        for i in block..n.min(block + BLOCK) {
-            let (done, rest) = rest.split_at_mut((i - block) * n);
-            let row = &mut rest[..n];
-            for (j, above) in done.chunks_exact(n).enumerate() {
-                entry::<S>(row, above, block + j);
-            }
-            let diagonal = row[i];
-            let pivot = diagonal - dot::<S>(&row[..i], &row[..i]);
-            if pivot > noise * diagonal.abs() && pivot.is_finite() {
-                row[i] = pivot.sqrt();
-            } else {
-                if bad == 0 {
-                    first = (i, pivot);
-                }
-                bad += 1;
-                row[i] = 0.0;
-            }
-            row[i + 1..].fill(0.0);
+    let band = if n * n * BAND / 2 < WORTH_SHARING { n } else { BAND };
+    for start in (0..n).step_by(band.max(1)) {
+        let end = n.min(start + band);
+        let (done, below) = a.split_at_mut(end * n);
+        let done = &mut done[start * n..];
+        diagonal::<S>(done, n, start, noise, &mut bad, &mut first);
+        let done = &*done;
+        let group = |rows| pulp::Arch::new().dispatch(Below { rows, done, n, start });
+        let work = (n - end) * (end - start) * end;
+        if work < WORTH_SHARING || rayon::current_num_threads() < 2 {
+            below.chunks_mut(BLOCK * n).for_each(group);
+        } else {
+            below.par_chunks_mut(BLOCK * n).for_each(group);
         }
     }
     (bad, first)
+}
+
+/// The columns from `start` on, as many as `done` has rows, of some rows below these.
+struct Below<'a> {
+    rows: &'a mut [f64],
+    done: &'a [f64],
+    n: usize,
+    start: usize,
+}
+
+impl WithSimd for Below<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (j, above) in self.done.chunks_exact(self.n).enumerate() {
+            for row in self.rows.chunks_exact_mut(self.n) {
+                entry::<S>(row, above, self.start + j);
+            }
+        }
+    }
+}
+
+/// The rows of a band on the diagonal, which begins at `start`; all columns before it are there.
+#[inline(always)]
+fn diagonal<S: Simd>(
+    a: &mut [f64],
+    n: usize,
+    start: usize,
+    noise: f64,
+    bad: &mut usize,
+    first: &mut (usize, f64),
+) {
+    let count = a.len() / n;
+    for block in (0..count).step_by(BLOCK) {
+        let (done, rest) = a.split_at_mut(block * n);
+        for (j, above) in done.chunks_exact(n).enumerate() {
+            for row in rest.chunks_exact_mut(n).take(BLOCK) {
+                entry::<S>(row, above, start + j);
+            }
+        }
+        for i in block..count.min(block + BLOCK) {
+            let (done, rest) = rest.split_at_mut((i - block) * n);
+            let row = &mut rest[..n];
+            for (j, above) in done.chunks_exact(n).enumerate() {
+                entry::<S>(row, above, start + block + j);
+            }
+            let place = start + i;
+            let diagonal = row[place];
+            let pivot = diagonal - dot::<S>(&row[..place], &row[..place]);
+            if pivot > noise * diagonal.abs() && pivot.is_finite() {
+                row[place] = pivot.sqrt();
+            } else {
+                if *bad == 0 {
+                    *first = (place, pivot);
+                }
+                *bad += 1;
+                row[place] = 0.0;
+            }
+            row[place + 1..].fill(0.0);
+        }
+    }
 }
 
 /// Solves `L y = x` in place.
@@ -149,6 +208,40 @@ pub(crate) fn factor_pull(l: &[f64], n: usize, l_bar: &mut [f64], a_bar: &mut [f
         a_bar[j * n + j] += pivot_bar;
         for k in 0..j {
             l_bar[j * n + k] -= 2.0 * pivot_bar * l[j * n + k];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A matrix that is worth sharing, of rank `rank`: the factor squares to it, and one thread or three
+    /// give the same bits.
+    #[test]
+    fn bands_give_the_factor_on_any_number_of_threads() {
+        let n = 201;
+        for rank in [n, 150] {
+            let root =
+                |i: usize, k: usize| ((i * 37 + k * 101) as f64 * 0.61).sin() + f64::from(i == k) * 9.0;
+            let entry = |i: usize, j: usize| (0..rank).map(|k| root(i, k) * root(j, k)).sum::<f64>();
+            let a: Vec<f64> = (0..n * n).map(|p| entry(p / n, p % n)).collect();
+            let on = |threads: usize| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                let mut l = a.clone();
+                let zero = pool.install(|| factor_semidefinite(&mut l, n));
+                (l, zero)
+            };
+            let (l, zero) = on(1);
+            assert_eq!(zero, n - rank);
+            assert_eq!(on(3), (l.clone(), zero));
+            for i in 0..n {
+                for j in 0..n {
+                    let square: f64 = (0..n).map(|k| l[i * n + k] * l[j * n + k]).sum();
+                    let scale = (a[i * n + i] * a[j * n + j]).sqrt();
+                    assert!((square - a[i * n + j]).abs() < 1e-12 * scale, "{i} {j}");
+                }
+            }
         }
     }
 }

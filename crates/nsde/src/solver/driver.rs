@@ -111,6 +111,11 @@ const GROUPS: usize = 16;
 /// again on the way back. They must not outgrow the caches.
 const KEPT: usize = 16 << 20;
 
+/// A tape of this many bytes belongs to matrices so large that to record it again costs far more than to read
+/// it from memory: then up to [`KEPT_LARGE`] bytes are kept.
+const LARGE: usize = 1 << 20;
+const KEPT_LARGE: usize = 256 << 20;
+
 type Objective<'a> = &'a (dyn Fn(usize, &Trajectory, &mut Trajectory) -> Result<f64> + Sync);
 
 impl<K: Transition> Pooled<K> {
@@ -251,7 +256,8 @@ impl<K: Transition> Pooled<K> {
         self.grouped(parameters, batch, |work, index, rollout| {
             let (n, steps) = (self.kernel.state_len(), rollout.dts.len());
             let Work { inner, from: from_bar, to: to_bar, tapes } = work;
-            let keep = steps * self.kernel.tape_bytes() <= KEPT;
+            let each = self.kernel.tape_bytes();
+            let keep = steps * each <= if each < LARGE { KEPT } else { KEPT_LARGE };
             let tape = |k: usize| if keep { k } else { 0 };
             let wanted = if keep { steps } else { 1 };
             tapes.resize_with(tapes.len().max(wanted), || self.kernel.tape());
@@ -272,12 +278,15 @@ impl<K: Transition> Pooled<K> {
             to_bar.fill(0.0);
             for k in (0..steps).rev() {
                 let (mean_bar, cov_bar) = bar.at_mut(k);
-                symmetrise(cov_bar, state);
                 let (from, to) = states[k * n..].split_at_mut(n);
                 let to = &mut to[..n];
-                self.kernel.observe_pull(inner, to, mean_bar, cov_bar, to_bar);
+                // Many objectives look at the last step only.
+                if mean_bar.iter().chain(&*cov_bar).any(|x| *x != 0.0) {
+                    symmetrise(cov_bar, state);
+                    self.kernel.observe_pull(inner, to, mean_bar, cov_bar, to_bar);
+                }
                 let tape = &mut tapes[tape(k)];
-                if !keep {
+                if !keep && k + 1 < steps {
                     self.kernel.record(inner, tape, index, k, rollout.dts[k], u(k), from, to);
                 }
                 self.kernel.pull(inner, tape, index, k, rollout.dts[k], u(k), from, to_bar, from_bar);
