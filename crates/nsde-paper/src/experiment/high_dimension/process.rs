@@ -68,6 +68,12 @@ impl Process {
         (1..=ROWS).map(law).collect()
     }
 
+    /// The covariance of the noise of one step.
+    pub fn step_noise(&self) -> Vec<f64> {
+        let spread = 0.5 * (1.0 - (-2.0 * DT).exp());
+        self.noise.dot(&self.noise.t()).iter().map(|s| spread * s).collect()
+    }
+
     /// Paths from 0, each `[ROWS + 1, D]`, drawn from the exact transition.
     pub fn paths(&self, count: usize, seed: u64, stream: u64) -> Vec<Array2<f64>> {
         let dim = self.centre.len();

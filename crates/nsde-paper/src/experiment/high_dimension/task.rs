@@ -6,8 +6,8 @@
 //! ```
 
 use super::process::DT;
-use crate::cholesky::{solve, solve_transposed};
-use anyhow::Result;
+use crate::cholesky::{cholesky, solve, solve_transposed};
+use anyhow::{Context, Result};
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, s};
 use nsde::train::Task;
 use nsde::{Diffusion, Layer, Linear, Network, NeuralSde};
@@ -58,6 +58,27 @@ impl OneStep {
         let layers = vec![Layer::Linear(first), Layer::Relu, Layer::Linear(calm)];
         let white = Array2::eye(d).iter().copied().collect();
         Ok(NeuralSde::new(d, 0, Network::new(d, layers)?, Diffusion::ConstantFull(white))?)
+    }
+
+    /// Mean loss over all pairs.
+    pub fn all(&self, parameters: &[f64]) -> Result<f64> {
+        let pairs: Vec<usize> = (0..self.from.nrows()).collect();
+        Ok(self.loss(&self.weights(parameters)?, &pairs).0)
+    }
+
+    /// The same of the exact transition `x' ~ N(c + e^(−Δt) (x − c), S)` in place of a model.
+    pub fn exact(&self, centre: &[f64], cov: &[f64]) -> Result<f64> {
+        let factor = cholesky(cov, self.dim).context("the noise of a step has no volume")?;
+        let (keep, d) = ((-DT).exp(), self.dim);
+        let log: f64 = (0..d).map(|i| factor[i * d + i].ln()).sum();
+        let mut sum = 0.0;
+        for (from, to) in self.from.rows().into_iter().zip(self.to.rows()) {
+            let mut away: Vec<f64> =
+                (0..d).map(|i| to[i] - centre[i] - keep * (from[i] - centre[i])).collect();
+            solve(&factor, &mut away);
+            sum += 0.5 * away.iter().map(|u| u * u).sum::<f64>();
+        }
+        Ok(sum / self.from.nrows() as f64 + log + 0.5 * d as f64 * (2.0 * std::f64::consts::PI).ln())
     }
 
     fn weights<'a>(&self, flat: &'a [f64]) -> nsde::Result<Weights<'a>> {
@@ -157,6 +178,23 @@ mod tests {
     use super::super::process::{Process, Reading};
     use super::*;
     use crate::points::generator;
+
+    /// In coordinates of its own the exact transition is the law of `process`.
+    #[test]
+    fn the_exact_loss_is_the_likelihood_of_the_transition() {
+        let process = Process::random(3, Reading::Root, &mut generator(4, 0));
+        let task = OneStep::new(&process.paths(2, 5, 0)).unwrap();
+        let spread = 0.5 * (1.0 - (-2.0 * DT).exp());
+        let cov: Vec<f64> = process.noise.dot(&process.noise.t()).iter().map(|s| spread * s).collect();
+        let mut expected = 0.0;
+        for (from, to) in task.from.rows().into_iter().zip(task.to.rows()) {
+            let mean: Vec<f64> =
+                from.iter().zip(&process.centre).map(|(x, c)| c + (x - c) * (-DT).exp()).collect();
+            expected += nsde::nll(&mean, &cov, &to.to_vec()).unwrap() / task.from.nrows() as f64;
+        }
+        let found = task.exact(&process.centre.to_vec(), &cov).unwrap();
+        assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+    }
 
     #[test]
     fn the_loss_is_that_of_the_library_and_has_its_gradient() {
