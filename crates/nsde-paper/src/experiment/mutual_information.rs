@@ -182,20 +182,20 @@ fn report(
         if !widths.contains(&width) {
             continue;
         }
-        let ours = factor(Input::Width, width, block);
-        let verdict = if ours >= claimed / 3.0 && ours <= 3.0 * claimed {
-            "confirmed within a factor of 3"
-        } else if ours > claimed {
-            "even smaller than claimed"
-        } else {
-            "contradicted for this size of the claim"
+        let verdict = |ours: f64| {
+            if ours >= claimed / 3.0 && ours <= 3.0 * claimed {
+                "confirmed within a factor of 3"
+            } else if ours > claimed {
+                "even smaller than claimed"
+            } else {
+                "contradicted"
+            }
         };
+        let (wide, two) = (factor(Input::Width, width, block), factor(Input::Two, width, block));
         out.claim(
             &format!("width {width}: mutual information {what} is ~{claimed} times smaller than the entropy"),
-            &format!("{ours:.0} times with as many inputs as units; {:.0} times with two inputs", {
-                factor(Input::Two, width, block)
-            }),
-            verdict,
+            &format!("{wide:.0} times with as many inputs as units; {two:.0} times with two inputs"),
+            &format!("{} with as many inputs as units, {} with two", verdict(wide), verdict(two)),
         );
     }
     let falls = |input: Input, block: usize| {
