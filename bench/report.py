@@ -71,12 +71,12 @@ def machine() -> str:
 
 
 def commit() -> str:
-    """The commit, and whether the files differ from it."""
+    """The commit, and whether the files differ from it; the results, which this very run writes, do not count."""
 
     def git(*args: str) -> str:
         return subprocess.run(["git", *args], capture_output=True, text=True, check=False).stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)results")
     return (git("rev-parse", "--short", "HEAD") or "unknown") + (" with uncommitted changes" if changed else "")
 
 
