@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Instructions of three kernels, counted by callgrind, against those kept in bench/instructions.txt.
+# Instructions of four kernels, counted by callgrind, against those kept in bench/instructions.txt.
 #
 #   bash bench/instructions.sh            fails when one grew by more than 3 %
 #   bash bench/instructions.sh --update   keeps the new counts
@@ -25,7 +25,7 @@ program=${CARGO_TARGET_DIR:-target}/release/examples/instructions
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT
 status=0
-for kernel in forward gradient wide; do
+for kernel in forward gradient wide abreast; do
   count=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='instructions::measured*' \
     "$program" "$kernel" 2>&1 | awk '/Collected/ { print $4 }')
   printf '%s %s\n' "$kernel" "$count" >>"$new"

@@ -1,4 +1,4 @@
-//! Three kernels to be counted by `bench/instructions.sh` under callgrind: `instructions NAME` runs one of
+//! Four kernels to be counted by `bench/instructions.sh` under callgrind: `instructions NAME` runs one of
 //! them in `measured`, the only function that is counted.
 
 use nsde::{Diffusion, Gaussian, Layer, Network, NeuralSde, Options, Precision, Rollout, Solver, Trajectory};
@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (dim, width, precision) = match name.as_str() {
         "forward" | "gradient" => (2, 50, Precision::F64),
         "wide" => (34, 100, Precision::F32),
-        other => return Err(format!("`{other}` is not forward, gradient or wide").into()),
+        "abreast" => (2, 50, Precision::F32),
+        other => return Err(format!("`{other}` is not forward, gradient, wide or abreast").into()),
     };
     let solver = Solver::new(&sde(dim, width)?, Options { precision, ..Options::default() })?;
     let start = Gaussian::isotropic(vec![0.3; dim], 0.1)?;
@@ -41,12 +42,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             bar.at_mut(3).1.fill(1.0);
             Ok(t.cov(3).iter().sum())
         };
-        solver.gradient(&[rollout], last).map(drop)
+        let some = [rollout; 8];
+        solver.gradient(if name == "abreast" { &some } else { &some[..1] }, last).map(drop)
     };
     // One thread, so that all of the work is in `measured`.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()?;
     pool.install(|| -> nsde::Result<()> {
-        if name == "gradient" {
+        if name == "gradient" || name == "abreast" {
             gradient()?;
             measured(&mut gradient)
         } else {

@@ -185,8 +185,7 @@ impl<T: Real> Variance<T> {
             Base::White => rows::dots(&mut self.var, &h.jac, &h.jac),
         }
         for i in 0..h.units() {
-            let v = self.var[i] + h.rest(i);
-            self.var[i] = if v > T::ZERO { v } else { T::ZERO };
+            self.var[i] = (self.var[i] + h.rest(i)).positive();
         }
     }
 

@@ -109,6 +109,19 @@ impl Network {
         self.output
     }
 
+    /// Widths of the input and of what every layer gives, those inside residual blocks among them.
+    pub(crate) fn widths(&self) -> Vec<usize> {
+        let mut widths = vec![self.input];
+        for layer in &self.layers {
+            match layer {
+                Layer::Linear(l) => widths.push(l.output),
+                Layer::Residual(inner) => widths.extend(inner.widths()),
+                _ => {}
+            }
+        }
+        widths
+    }
+
     /// Whether any layer draws a dropout mask.
     pub fn has_dropout(&self) -> bool {
         self.layers.iter().any(|l| match l {
@@ -178,8 +191,8 @@ impl Network {
             cov: vec![0.0; self.output * self.output],
             jac: vec![0.0; self.output * n],
         };
-        full.get_f64(&mut result.cov);
-        out.jac.get_f64(&mut result.jac);
+        full.get_lane(0, &mut result.cov);
+        out.jac.get_lane(0, &mut result.jac);
         if result.mean.iter().chain(&result.cov).chain(&result.jac).any(|x| !x.is_finite()) {
             return Err(Error::NonFinite { trajectory: 0, step: 0 });
         }
@@ -217,7 +230,7 @@ impl Moments {
 }
 
 /// A layer in the precision of the kernels.
-pub(crate) enum Op<T> {
+pub(crate) enum Op<T: Real> {
     Linear(LinearOp<T>),
     Dropout { keep: f64 },
     Identity,
@@ -226,7 +239,7 @@ pub(crate) enum Op<T> {
 }
 
 /// A network in the precision of the kernels.
-pub(crate) struct Chain<T> {
+pub(crate) struct Chain<T: Real> {
     pub ops: Vec<Op<T>>,
     /// Width before each layer, and after the last.
     pub widths: Vec<usize>,
@@ -297,7 +310,7 @@ impl<T: Real> ChainGrad<T> {
                     g.weight.add_to_f64(weight);
                     let (bias, rest) = rest.split_at_mut(g.bias.len());
                     for (to, from) in bias.iter_mut().zip(&g.bias) {
-                        *to += from.f64();
+                        *to += from.total();
                     }
                     flat = rest;
                 }

@@ -1,6 +1,6 @@
 //! Networks on points: batches of particles or sigma points in the rows of a matrix.
 
-use crate::kernel::{Mat, Real};
+use crate::kernel::{Mat, Single};
 use crate::network::{Chain, ChainGrad, Op, OpGrad};
 use rand::Rng;
 
@@ -26,7 +26,7 @@ enum OpPoints<T> {
     Residual(Box<PointTape<T>>),
 }
 
-impl<T: Real> PointTape<T> {
+impl<T: Single> PointTape<T> {
     pub fn new(chain: &Chain<T>, points: usize) -> Self {
         let values: Vec<_> = chain.widths.iter().map(|w| Mat::zeros(points, *w)).collect();
         let ops = chain
@@ -60,7 +60,7 @@ impl<T: Real> PointTape<T> {
     }
 }
 
-impl<T: Real> Chain<T> {
+impl<T: Single> Chain<T> {
     /// Evaluates the points at the tape's start.
     pub fn eval(&self, tape: &mut PointTape<T>, mut masks: Masks<'_>) {
         self.eval_with(tape, &mut masks);
@@ -129,7 +129,7 @@ impl<T: Real> Chain<T> {
     }
 }
 
-fn draw<T: Real>(keep: f64, mask: &mut Mat<T>, masks: &mut Masks<'_>) {
+fn draw<T: Single>(keep: f64, mask: &mut Mat<T>, masks: &mut Masks<'_>) {
     let kept = T::of(1.0 / keep);
     for i in 0..mask.rows {
         for m in mask.row_mut(i) {

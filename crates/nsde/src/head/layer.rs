@@ -308,7 +308,8 @@ pub(super) mod tests {
         }
     }
 
-    /// Flows that do not fit into one piece come out as they do together; an example always fits.
+    /// Flows that do not fit into one piece come out as they do together, up to the rounding of those that are
+    /// computed side by side; an example always fits.
     #[test]
     fn pieces_change_nothing() {
         let layer = regressor(Start::Features, 3, 0, 1);
@@ -316,7 +317,11 @@ pub(super) mod tests {
         let batch: Vec<Example<'_>> = features.iter().map(|f| Example { features: f, inputs: &[] }).collect();
         let all = layer.ends(&batch, usize::MAX).unwrap();
         for budget in [0, 1, 36, 37, 72, 100, 36 * 7] {
-            assert_eq!(layer.ends(&batch, budget).unwrap(), all);
+            for (some, all) in layer.ends(&batch, budget).unwrap().iter().zip(&all) {
+                for (x, y) in some.mean.iter().chain(&some.cov).zip(all.mean.iter().chain(&all.cov)) {
+                    assert_close(*x, *y, 1e-13);
+                }
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Cholesky factor of a covariance, in `f64`: for likelihoods (strict) and for sigma points
 //! (semi-definite), with the adjoint of the latter.
 
+use super::Real;
 use super::elementary::fma;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
@@ -160,6 +161,69 @@ fn diagonal<S: Simd>(
     }
 }
 
+/// [`factor_semidefinite`] of the matrices in all lanes of `T`, `a[(i·n + j)·LANES + lane]`.
+pub(crate) fn factor_abreast<T: Real>(a: &mut [f64], n: usize) {
+    T::dispatch(Abreast { a, n, lane: std::marker::PhantomData::<T> });
+}
+
+struct Abreast<'a, T> {
+    a: &'a mut [f64],
+    n: usize,
+    lane: std::marker::PhantomData<T>,
+}
+
+/// As many lanes as any number has.
+const LANES: usize = 8;
+
+impl<T: Real> WithSimd for Abreast<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        const { assert!(T::LANES <= LANES) }
+        let Abreast { a, n, .. } = self;
+        let width = n * T::LANES;
+        for i in 0..n {
+            let (done, rest) = a.split_at_mut(i * width);
+            let row = &mut rest[..width];
+            for (j, above) in done.chunks_exact(width).enumerate() {
+                let rest = remainder::<T, S>(row, above, j);
+                for (lane, rest) in rest.iter().enumerate().take(T::LANES) {
+                    let root = above[j * T::LANES + lane];
+                    row[j * T::LANES + lane] = if root == 0.0 { 0.0 } else { rest / root };
+                }
+            }
+            let pivot = remainder::<T, S>(row, row, i);
+            for (lane, pivot) in pivot.iter().enumerate().take(T::LANES) {
+                let diagonal = &mut row[i * T::LANES + lane];
+                let live = *pivot > PIVOT_NOISE * diagonal.abs() && pivot.is_finite();
+                *diagonal = if live { pivot.sqrt() } else { 0.0 };
+            }
+            row[(i + 1) * T::LANES..].fill(0.0);
+        }
+    }
+}
+
+/// `A_ij − Σ_{k<j} L_ik L_jk` in every lane, in two chains.
+#[inline(always)]
+fn remainder<T: Real, S: Simd>(row: &[f64], above: &[f64], j: usize) -> [f64; LANES] {
+    let mut sums = [[0.0; LANES]; 2];
+    let pairs = row[..j * T::LANES].chunks(2 * T::LANES).zip(above[..j * T::LANES].chunks(2 * T::LANES));
+    for (x, y) in pairs {
+        let terms = x.chunks_exact(T::LANES).zip(y.chunks_exact(T::LANES));
+        for (sum, (x, y)) in sums.iter_mut().zip(terms) {
+            for lane in 0..T::LANES {
+                sum[lane] = fma::<S>(x[lane], y[lane], sum[lane]);
+            }
+        }
+    }
+    let mut out = [0.0; LANES];
+    for lane in 0..T::LANES {
+        out[lane] = row[j * T::LANES + lane] - (sums[0][lane] + sums[1][lane]);
+    }
+    out
+}
+
 /// Solves `L y = x` in place.
 pub(crate) fn solve_lower(l: &[f64], n: usize, x: &mut [f64]) {
     for i in 0..n {
@@ -218,6 +282,45 @@ mod tests {
 
     /// A matrix that is worth sharing, of rank `rank`: the factor squares to it, and one thread or three
     /// give the same bits.
+    #[test]
+    fn every_lane_is_the_factor_of_its_matrix() {
+        use crate::kernel::lanes::{F32x8, F64x4, supported};
+        fn check<T: Real>() {
+            for n in [1usize, 2, 5, 17, 34] {
+                // Lane `l` has rank `n − l`.
+                let matrices: Vec<Vec<f64>> = (0..T::LANES)
+                    .map(|lane| {
+                        let rank = n.saturating_sub(lane).max(1);
+                        let at = |i: usize, k: usize| ((i * 13 + k * 7 + lane) % 17) as f64 / 7.0 - 1.0;
+                        (0..n * n).map(|e| (0..rank).map(|k| at(e / n, k) * at(e % n, k)).sum()).collect()
+                    })
+                    .collect();
+                let mut together: Vec<f64> =
+                    (0..n * n).flat_map(|e| matrices.iter().map(move |m| m[e])).collect();
+                factor_abreast::<T>(&mut together, n);
+                for (lane, mut alone) in matrices.into_iter().enumerate() {
+                    let scale = alone.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+                    let full = alone.clone();
+                    factor_semidefinite(&mut alone, n);
+                    let factor: Vec<f64> = together.iter().skip(lane).step_by(T::LANES).copied().collect();
+                    // Columns of pivots that are rounding may differ; the product must not.
+                    for e in 0..n * n {
+                        let (i, j) = (e / n, e % n);
+                        let product: f64 = (0..n).map(|k| factor[i * n + k] * factor[j * n + k]).sum();
+                        assert!((product - full[e]).abs() <= 1e-6 * scale, "{n} lane {lane}");
+                    }
+                    if lane == 0 {
+                        assert!(factor.iter().zip(&alone).all(|(x, y)| (x - y).abs() <= 1e-9 * scale.sqrt()));
+                    }
+                }
+            }
+        }
+        if supported() {
+            check::<F32x8>();
+            check::<F64x4>();
+        }
+    }
+
     #[test]
     fn bands_give_the_factor_on_any_number_of_threads() {
         let n = 201;

@@ -158,6 +158,7 @@ pub(crate) fn density_and_tail<S: Simd>(x: f64) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::gaussian::special::{cdf, pdf};
+    use crate::kernel::Single;
     use pulp::WithSimd;
 
     struct Check;
@@ -182,7 +183,7 @@ mod tests {
 
     struct CheckVectors<T>(f64, std::marker::PhantomData<T>);
 
-    impl<T: Real> WithSimd for CheckVectors<T> {
+    impl<T: Single> WithSimd for CheckVectors<T> {
         type Output = ();
 
         #[inline(always)]

@@ -46,7 +46,7 @@ impl<T: Real> Mat<T> {
         }
     }
 
-    /// Takes dense row-major values.
+    /// Takes dense row-major values, the same in all lanes.
     #[track_caller]
     pub fn set_f64(&mut self, values: &[f64]) {
         assert_eq!(values.len(), self.rows * self.cols);
@@ -57,22 +57,32 @@ impl<T: Real> Mat<T> {
         }
     }
 
-    /// Gives dense row-major values.
-    #[track_caller]
-    pub fn get_f64(&self, values: &mut [f64]) {
-        assert_eq!(values.len(), self.rows * self.cols);
-        for (i, row) in values.chunks_exact_mut(self.cols.max(1)).enumerate() {
-            for (v, x) in row.iter_mut().zip(self.row(i)) {
-                *v = x.f64();
+    /// Takes the dense row-major values of every lane, which stand `apart` from each other.
+    pub fn set_lanes(&mut self, values: &[f64], apart: usize) {
+        let cols = self.cols;
+        for i in 0..self.rows {
+            for (j, x) in self.row_mut(i).iter_mut().enumerate() {
+                *x = T::lanes(|lane| values[lane * apart + i * cols + j]);
             }
         }
     }
 
-    /// Adds `self` to dense row-major values.
+    /// Gives the dense row-major values of one lane.
+    #[track_caller]
+    pub fn get_lane(&self, lane: usize, values: &mut [f64]) {
+        assert_eq!(values.len(), self.rows * self.cols);
+        for (i, row) in values.chunks_exact_mut(self.cols.max(1)).enumerate() {
+            for (v, x) in row.iter_mut().zip(self.row(i)) {
+                *v = x.lane(lane);
+            }
+        }
+    }
+
+    /// Adds the sum over the lanes to dense row-major values.
     pub fn add_to_f64(&self, values: &mut [f64]) {
         for (i, row) in values.chunks_exact_mut(self.cols.max(1)).enumerate() {
             for (v, x) in row.iter_mut().zip(self.row(i)) {
-                *v += x.f64();
+                *v += x.total();
             }
         }
     }

@@ -1,8 +1,10 @@
 //! Small dense kernels, the home of SIMD: everything above speaks matrices and equations. (Rectifiers expand
 //! whole layers in vectors in `layer/rectified.rs`, beside the formulas they vectorise.)
 
+mod abreast;
 pub(crate) mod cholesky;
 pub(crate) mod elementary;
+pub(crate) mod lanes;
 pub(crate) mod legendre;
 pub(crate) mod mat;
 pub(crate) mod paper;
@@ -13,4 +15,4 @@ pub(crate) mod tile;
 pub(crate) mod transpose;
 
 pub(crate) use mat::Mat;
-pub(crate) use real::Real;
+pub(crate) use real::{Real, Single};

@@ -37,7 +37,9 @@ const RHO_MAX: f64 = 1.0 - 1e-6;
 
 /// Rows are taken together until they have this many entries: enough to hide the latency of a pass, and
 /// all columns of the buffer stay in the first cache.
-const BLOCK: usize = 256;
+const fn entries<T: Real>() -> usize {
+    if T::LANES == 1 { 256 } else { 64 }
+}
 
 /// Columns of the buffer; three are enough for the value.
 const COLUMNS: usize = 7;
@@ -99,7 +101,7 @@ impl<T: Real> Units<T> {
             sd: zero(),
             inv_sd: zero(),
             sums: Mat::zeros(3, units),
-            buffer: Mat::zeros(COLUMNS, BLOCK + padded::<T>(units) + ABREAST * padded::<T>(1)),
+            buffer: Mat::zeros(COLUMNS, entries::<T>() + padded::<T>(units) + ABREAST * padded::<T>(1)),
         }
     }
 
@@ -108,11 +110,13 @@ impl<T: Real> Units<T> {
         for i in 0..mean.len() {
             let alpha = mean[i] / sd[i];
             let live = sd[i] > 0.0 && alpha.abs() <= TAIL;
-            let keep = |x: f64| if live { T::of(x) } else { T::ZERO };
-            self.alpha[i] = keep(alpha * LOG2_E.sqrt());
-            self.half[i] = keep(0.5 * LOG2_E * alpha * alpha);
-            self.sd[i] = keep(sd[i]);
-            self.inv_sd[i] = keep(1.0 / sd[i]);
+            let keep = |to: &mut [T], x: f64| {
+                to[i / T::LANES].set_lane(i % T::LANES, if live { x } else { 0.0 });
+            };
+            keep(&mut self.alpha, alpha * LOG2_E.sqrt());
+            keep(&mut self.half, 0.5 * LOG2_E * alpha * alpha);
+            keep(&mut self.sd, sd[i]);
+            keep(&mut self.inv_sd, 1.0 / sd[i]);
         }
     }
 }
@@ -120,9 +124,9 @@ impl<T: Real> Units<T> {
 /// The rows from `first` on that make a block, and how many vectors they have below the diagonal, rounded
 /// up to what goes abreast; beyond the rows the buffer holds what was there before.
 #[inline(always)]
-fn block(first: usize, n: usize, lanes: usize) -> (std::ops::Range<usize>, usize) {
+fn block<T: Real>(first: usize, n: usize, lanes: usize) -> (std::ops::Range<usize>, usize) {
     let (mut end, mut vectors) = (first, 0);
-    while end < n && vectors * lanes < BLOCK {
+    while end < n && vectors * lanes < entries::<T>() {
         vectors += end.div_ceil(lanes);
         end += 1;
     }
@@ -140,7 +144,7 @@ pub(crate) fn push<T: Real>(
     kink: f64,
     units: &mut Units<T>,
 ) {
-    pulp::Arch::new().dispatch(Push { out, cov, resid, slope, kink, units });
+    T::dispatch(Push { out, cov, resid, slope, kink, units });
 }
 
 struct Push<'a, T> {
@@ -169,7 +173,7 @@ impl<T: Real> WithSimd for Push<'_, T> {
         let at = |x: &[T], i: usize| T::splat(simd, x[i]);
         let mut first = 0;
         while first < n {
-            let (rows, vectors) = block(first, n, lanes);
+            let (rows, vectors) = block::<T>(first, n, lanes);
             first = rows.end;
             let (rho, w, v) = (&mut rho[..vectors], &mut w[..vectors], &mut v[..vectors]);
             let mut start = 0;
@@ -301,7 +305,7 @@ pub(crate) fn pull<T: Real>(
     units: &mut Units<T>,
 ) {
     units.sums.fill_zero();
-    pulp::Arch::new().dispatch(Pull { cov_bar, out_bar, cov, kink, units });
+    T::dispatch(Pull { cov_bar, out_bar, cov, kink, units });
     units.finish(mean_bar, var_bar, kink);
 }
 
@@ -347,7 +351,7 @@ impl<T: Real> WithSimd for Pull<'_, T> {
         let scale = constant(kink * kink / (4.0 * PI));
         let mut first = 0;
         while first < n {
-            let (rows, vectors) = block(first, n, lanes);
+            let (rows, vectors) = block::<T>(first, n, lanes);
             first = rows.end;
             let [rho, w, v, d, p, y] = [&mut *rho, w, v, d, p, y].map(|x| &mut x[..vectors]);
             let mut start = 0;

@@ -1,42 +1,50 @@
-//! The scalar of the kernels: a sealed trait over `f32` and `f64`, with its SIMD vector.
+//! The number of the kernels: `f32` or `f64`, or a pack of them, one for each of several trajectories; with
+//! its SIMD vector.
 
 use super::{elementary, paper};
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 use std::fmt::Debug;
-use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub};
+use std::ops::{Add, AddAssign, Mul, Neg, Sub};
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
-}
-
-/// `f32` or `f64`. What users hold is `f64`; this parameter stays inside the crate.
-pub trait Real:
-    sealed::Sealed
-    + Copy
+/// A number, or a pack of [`LANES`](Real::LANES) numbers that are computed side by side. What users hold is
+/// `f64`; this parameter stays inside the crate.
+pub(crate) trait Real:
+    Copy
     + Debug
     + Default
-    + PartialOrd
     + Send
     + Sync
     + 'static
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
-    + Div<Output = Self>
     + Neg<Output = Self>
     + AddAssign
-    + MulAssign
-    + std::iter::Sum
 {
+    /// What all lanes share: the weights of a network.
+    type One: Single;
     /// The vector register of an instruction set.
     type Vector<S: Simd>: Copy + Debug;
+    /// How many trajectories it holds.
+    const LANES: usize;
     const ZERO: Self;
     const ONE: Self;
 
+    /// The same number in all lanes.
     fn of(x: f64) -> Self;
-    fn f64(self) -> f64;
+    /// A number for each lane.
+    fn lanes(x: impl FnMut(usize) -> f64) -> Self;
+    fn lane(self, lane: usize) -> f64;
+    fn set_lane(&mut self, lane: usize, x: f64);
+    /// The sum over the lanes.
+    fn total(self) -> f64;
+    /// Zero where it is negative or not a number.
+    fn positive(self) -> Self;
+
+    /// Runs `op` with the best instruction set that has a vector for this number.
+    fn dispatch<W: WithSimd>(op: W) -> W::Output;
+    /// A shared number, in every lane of a vector.
+    fn spread<S: Simd>(simd: S, x: Self::One) -> Self::Vector<S>;
 
     fn as_simd<S: Simd>(x: &[Self]) -> &[Self::Vector<S>];
     fn as_simd_mut<S: Simd>(x: &mut [Self]) -> &mut [Self::Vector<S>];
@@ -71,15 +79,36 @@ pub trait Real:
     const PAPER: &'static [Self];
 }
 
+/// `f32` or `f64`.
+pub(crate) trait Single: Real<One = Self> + PartialOrd {
+    fn f64(self) -> f64;
+}
+
+/// Writes numbers out, lane by lane.
+pub(crate) fn to_f64<T: Real>(to: &mut [f64], from: &[T]) {
+    for (to, from) in to.chunks_exact_mut(T::LANES).zip(from) {
+        for (lane, to) in to.iter_mut().enumerate() {
+            *to = from.lane(lane);
+        }
+    }
+}
+
+/// Takes them back.
+pub(crate) fn from_f64<T: Real>(to: &mut [T], from: &[f64]) {
+    for (to, from) in to.iter_mut().zip(from.chunks_exact(T::LANES)) {
+        *to = T::lanes(|lane| from[lane]);
+    }
+}
+
 #[inline(always)]
-fn exponent_f32<S: Simd>(simd: S, a: S::f32s) -> S::f32s {
+pub(super) fn exponent_f32<S: Simd>(simd: S, a: S::f32s) -> S::f32s {
     let bits = simd.wrapping_dyn_shl_u32s(simd.transmute_u32s_f32s(a), simd.splat_u32s(23));
     simd.transmute_f32s_u32s(bits)
 }
 
 /// A product, because there is no shift of these; the compiler knows that it is one.
 #[inline(always)]
-fn exponent_f64<S: Simd>(simd: S, a: S::f64s) -> S::f64s {
+pub(super) fn exponent_f64<S: Simd>(simd: S, a: S::f64s) -> S::f64s {
     let bits = simd.mul_u64s(simd.transmute_u64s_f64s(a), simd.splat_u64s(1 << 52));
     simd.transmute_f64s_u64s(bits)
 }
@@ -91,7 +120,9 @@ macro_rules! real {
         $flip:ident, $round:expr, $least:expr, $exp2:expr, $paper:expr
     ) => {
         impl Real for $t {
+            type One = $t;
             type Vector<S: Simd> = S::$v;
+            const LANES: usize = 1;
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
 
@@ -100,8 +131,32 @@ macro_rules! real {
                 x as $t
             }
             #[inline(always)]
-            fn f64(self) -> f64 {
+            fn lanes(mut x: impl FnMut(usize) -> f64) -> Self {
+                x(0) as $t
+            }
+            #[inline(always)]
+            fn lane(self, _: usize) -> f64 {
                 f64::from(self)
+            }
+            #[inline(always)]
+            fn set_lane(&mut self, _: usize, x: f64) {
+                *self = x as $t;
+            }
+            #[inline(always)]
+            fn total(self) -> f64 {
+                f64::from(self)
+            }
+            #[inline(always)]
+            fn positive(self) -> Self {
+                if self > 0.0 { self } else { 0.0 }
+            }
+            #[inline(always)]
+            fn dispatch<W: WithSimd>(op: W) -> W::Output {
+                pulp::Arch::new().dispatch(op)
+            }
+            #[inline(always)]
+            fn spread<S: Simd>(simd: S, x: Self) -> S::$v {
+                simd.$splat(x)
             }
             #[inline(always)]
             fn as_simd<S: Simd>(x: &[Self]) -> &[S::$v] {
@@ -164,6 +219,13 @@ macro_rules! real {
             const EXPONENT_MIN: Self = $least;
             const EXP2: &'static [Self] = &$exp2;
             const PAPER: &'static [Self] = &$paper;
+        }
+
+        impl Single for $t {
+            #[inline(always)]
+            fn f64(self) -> f64 {
+                f64::from(self)
+            }
         }
     };
 }

@@ -5,12 +5,12 @@ use pulp::{Simd, WithSimd};
 
 /// `out_i = Σ_k a_ik b_ik`.
 pub(crate) fn dots<T: Real>(out: &mut [T], a: &Mat<T>, b: &Mat<T>) {
-    pulp::Arch::new().dispatch(Dots { out, a, b: Other::Rows(b) });
+    T::dispatch(Dots { out, a, b: Other::Rows(b) });
 }
 
 /// `out = A x`.
 pub(crate) fn times<T: Real>(out: &mut [T], a: &Mat<T>, x: &[T]) {
-    pulp::Arch::new().dispatch(Dots { out, a, b: Other::Same(x) });
+    T::dispatch(Dots { out, a, b: Other::Same(x) });
 }
 
 enum Other<'a, T> {
@@ -56,12 +56,12 @@ impl<T: Real> WithSimd for Dots<'_, T> {
 
 /// `out_ij = s_i a_ij`.
 pub(crate) fn scale<T: Real>(out: &mut Mat<T>, a: &Mat<T>, s: &[T]) {
-    pulp::Arch::new().dispatch(Scale { out, a, s, factor: T::ONE, keep: false });
+    T::dispatch(Scale { out, a, s, factor: T::ONE, keep: false });
 }
 
 /// `out_ij += factor s_i a_ij`.
 pub(crate) fn add_scaled<T: Real>(out: &mut Mat<T>, a: &Mat<T>, s: &[T], factor: T) {
-    pulp::Arch::new().dispatch(Scale { out, a, s, factor, keep: true });
+    T::dispatch(Scale { out, a, s, factor, keep: true });
 }
 
 struct Scale<'a, T> {
@@ -90,12 +90,12 @@ impl<T: Real> WithSimd for Scale<'_, T> {
 
 /// `out_ij = a_ij s_j`.
 pub(crate) fn scale_columns<T: Real>(out: &mut Mat<T>, a: &Mat<T>, s: &[T]) {
-    pulp::Arch::new().dispatch(ScaleColumns { out, a, s, factor: T::ONE, keep: false });
+    T::dispatch(ScaleColumns { out, a, s, factor: T::ONE, keep: false });
 }
 
 /// `out_ij += factor a_ij s_j`.
 pub(crate) fn add_scaled_columns<T: Real>(out: &mut Mat<T>, a: &Mat<T>, s: &[T], factor: T) {
-    pulp::Arch::new().dispatch(ScaleColumns { out, a, s, factor, keep: true });
+    T::dispatch(ScaleColumns { out, a, s, factor, keep: true });
 }
 
 struct ScaleColumns<'a, T> {
@@ -127,7 +127,7 @@ impl<T: Real> WithSimd for ScaleColumns<'_, T> {
 /// `out_j = Σ_i a_ij b_ij`.
 pub(crate) fn column_dots<T: Real>(out: &mut [T], a: &Mat<T>, b: &Mat<T>) {
     out.fill(T::ZERO);
-    pulp::Arch::new().dispatch(ColumnDots { out, a, b });
+    T::dispatch(ColumnDots { out, a, b });
 }
 
 struct ColumnDots<'a, T> {
@@ -153,7 +153,7 @@ impl<T: Real> WithSimd for ColumnDots<'_, T> {
 
 /// `out_ij += x_i y_j`.
 pub(crate) fn add_outer<T: Real>(out: &mut Mat<T>, x: &[T], y: &[T]) {
-    pulp::Arch::new().dispatch(AddOuter { out, x, y });
+    T::dispatch(AddOuter { out, x, y });
 }
 
 struct AddOuter<'a, T> {

@@ -42,7 +42,7 @@ pub(crate) fn push<T: Real>(
     coef: &Mat<T>,
     orders: usize,
 ) {
-    pulp::Arch::new().dispatch(Push { out, cov, resid, inv_sd, slope, coef, orders });
+    T::dispatch(Push { out, cov, resid, inv_sd, slope, coef, orders });
 }
 
 struct Push<'a, T> {
@@ -145,7 +145,7 @@ pub(crate) fn pull<T: Real>(
     scratch: &mut Mat<T>,
 ) {
     sums.fill_zero();
-    pulp::Arch::new().dispatch(Pull { cov_bar, sums, out_bar, cov, inv_sd, coef, orders, scratch });
+    T::dispatch(Pull { cov_bar, sums, out_bar, cov, inv_sd, coef, orders, scratch });
 }
 
 struct Pull<'a, T> {
@@ -258,7 +258,7 @@ pub(crate) fn pull_linear<T: Real>(
     resid: &Mat<T>,
     cov_bar: &Mat<T>,
 ) {
-    pulp::Arch::new().dispatch(PullLinear { resid_bar, dots, out_bar, slope, resid, cov_bar });
+    T::dispatch(PullLinear { resid_bar, dots, out_bar, slope, resid, cov_bar });
 }
 
 struct PullLinear<'a, T> {

@@ -4,6 +4,7 @@
 //! into a panel that stays there while all rows of the left factor pass by. Large products are split by
 //! rows over the cores. Neither changes the order in which an entry is summed.
 
+use super::abreast::{Packs, times_weights};
 use super::transpose::mirror;
 use super::{Mat, Real};
 use pulp::{Simd, WithSimd};
@@ -12,9 +13,11 @@ use std::ops::Range;
 /// The left factor of a product: a matrix, or its transpose without moving it. The transpose is the
 /// faster one (a tile finds its rows side by side) and also serves for symmetric matrices.
 #[derive(Clone, Copy)]
-pub(crate) enum Left<'a, T> {
+pub(crate) enum Left<'a, T: Real> {
     Plain(&'a Mat<T>),
     Transposed(&'a Mat<T>),
+    /// The transpose of weights that all lanes share.
+    Shared(&'a Mat<T::One>),
 }
 
 impl<T: Real> Left<'_, T> {
@@ -22,6 +25,7 @@ impl<T: Real> Left<'_, T> {
         match self {
             Left::Plain(m) => m.rows,
             Left::Transposed(m) => m.cols,
+            Left::Shared(m) => m.cols,
         }
     }
 
@@ -29,6 +33,7 @@ impl<T: Real> Left<'_, T> {
         match self {
             Left::Plain(m) => m.cols,
             Left::Transposed(m) => m.rows,
+            Left::Shared(m) => m.rows,
         }
     }
 }
@@ -66,6 +71,20 @@ pub(crate) fn product<T: Real>(
     Product { out: &mut out.data, rows, stride, keep, scale, left, right, inner, part }.split();
     if part == Part::Symmetric {
         mirror(out);
+    }
+}
+
+/// `out = R Wᵀ` for a symmetric `R`; `weights_t` and `shared_t` are `Wᵀ`, in every lane and once for all.
+pub(crate) fn product_by_weights<T: Real>(
+    out: &mut Mat<T>,
+    symmetric: &Mat<T>,
+    weights_t: &Mat<T>,
+    shared_t: &Mat<T::One>,
+) {
+    if T::LANES == 1 {
+        product(out, false, T::ONE, Left::Transposed(symmetric), weights_t, Part::All);
+    } else {
+        times_weights(out, symmetric, shared_t);
     }
 }
 
@@ -107,7 +126,7 @@ impl Inner {
 }
 
 /// Some rows of a product.
-struct Product<'a, T> {
+struct Product<'a, T: Real> {
     /// The storage of these rows.
     out: &'a mut [T],
     rows: Range<usize>,
@@ -123,18 +142,32 @@ struct Product<'a, T> {
 /// A piece of a product that is worth a core of its own has this many multiplications.
 const WORTH_SPLITTING: usize = 1 << 18;
 
+/// Over how many cores a product of so many multiplications goes.
+pub(super) fn pieces(work: usize) -> usize {
+    (work / WORTH_SPLITTING).min(rayon::current_num_threads())
+}
+
 impl<T: Real> Product<'_, T> {
     /// Computes the rows, on more than one core if there is enough to do.
     fn split(self) {
         let work = self.rows.len() * self.inner.rows() * self.right.cols;
-        let pieces = (work / WORTH_SPLITTING).min(rayon::current_num_threads());
-        self.share(pieces);
+        self.share(pieces(work));
+    }
+
+    fn run(self) {
+        match self.left {
+            Left::Plain(_) | Left::Transposed(_) if T::LANES > 1 => {
+                let Product { out, rows, stride, keep, scale, left, right, part, .. } = self;
+                T::dispatch(Packs { out, rows, stride, keep, scale, left, right, part });
+            }
+            _ => T::dispatch(self),
+        }
     }
 
     fn share(self, pieces: usize) {
         let count = self.rows.len();
         if pieces < 2 || count < 2 * TILE_ROWS {
-            return pulp::Arch::new().dispatch(self);
+            return self.run();
         }
         let Product { out, rows, stride, keep, scale, left, right, inner, part } = self;
         let share = (pieces / 2) as f64 / pieces as f64;
@@ -214,7 +247,7 @@ impl<T: Real> WithSimd for Product<'_, T> {
 }
 
 /// What the tiles of a product have in common.
-struct Bands<'a, T> {
+struct Bands<'a, T: Real> {
     rows: Range<usize>,
     lanes: usize,
     /// Vectors from one row of the output to the next.
@@ -308,6 +341,19 @@ impl<T: Real> Bands<'_, T> {
                     }
                 }
             }
+            Left::Shared(a) => {
+                let lines = a.data[sum.start * a.stride..sum.end * a.stride].chunks_exact(a.stride);
+                for (l, r) in lines.zip(right.chunks_exact(across)) {
+                    let l: [T::One; M] = std::array::from_fn(|i| l[row + i]);
+                    let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[from + n]);
+                    for i in 0..M {
+                        let x = T::spread(simd, l[i]);
+                        for n in 0..N {
+                            total[i][n] = T::vfma(simd, x, r[n], total[i][n]);
+                        }
+                    }
+                }
+            }
         }
         let scale = T::splat(simd, self.scale);
         for i in 0..M {
@@ -323,6 +369,7 @@ impl<T: Real> Bands<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Single;
 
     fn naive(a: &Mat<f64>, b: &Mat<f64>) -> Vec<f64> {
         let mut c = vec![0.0; a.rows * b.cols];
@@ -334,7 +381,7 @@ mod tests {
         c
     }
 
-    fn filled<T: Real>(rows: usize, cols: usize, seed: u64) -> Mat<T> {
+    fn filled<T: Single>(rows: usize, cols: usize, seed: u64) -> Mat<T> {
         let mut x = seed;
         let values: Vec<f64> = (0..rows * cols)
             .map(|_| {
@@ -345,7 +392,7 @@ mod tests {
         Mat::from_f64(rows, cols, &values)
     }
 
-    fn check<T: Real>(tolerance: f64) {
+    fn check<T: Single>(tolerance: f64) {
         for (m, k, n) in [
             (1, 1, 1),
             (2, 3, 5),
@@ -367,7 +414,7 @@ mod tests {
                 product(&mut got, false, T::of(2.0), left, &b, Part::All);
                 product(&mut got, true, T::of(-1.0), left, &b, Part::All);
                 let mut dense = vec![0.0; m * n];
-                got.get_f64(&mut dense);
+                got.get_lane(0, &mut dense);
                 for (g, w) in dense.iter().zip(&want) {
                     assert!((g - w).abs() < tolerance * k as f64, "{m}×{k}×{n}: {g} against {w}");
                 }

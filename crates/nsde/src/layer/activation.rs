@@ -13,6 +13,7 @@ use super::smoothed::Smoothed;
 use super::units::Units;
 use crate::flow::{Base, Covariance, Flow, Shape, Variance};
 use crate::kernel::mat::padded;
+use crate::kernel::real::{from_f64, to_f64};
 use crate::kernel::tile::Part;
 use crate::kernel::transpose::mirror;
 use crate::kernel::{Mat, Real, paper, rows, series};
@@ -26,6 +27,7 @@ const ROUNDING: f64 = 1e-10;
 
 /// What the adjoint needs again.
 pub(crate) struct ActivationTape<T> {
+    /// Of all lanes, as are mean and deviation.
     units: Units,
     /// Mean and standard deviation of the input.
     mean: Vec<f64>,
@@ -94,9 +96,9 @@ impl<T: Real> ActivationTape<T> {
             Moments::Paper => Moments::DEFAULT_TERMS + 1,
         };
         ActivationTape {
-            units: Units::zeros(units, orders),
-            mean: vec![0.0; units],
-            sd: vec![0.0; units],
+            units: Units::zeros(units * T::LANES, orders),
+            mean: vec![0.0; units * T::LANES],
+            sd: vec![0.0; units * T::LANES],
             slope: zero(),
             spread: if full {
                 Spread::Full(Box::new(Everything {
@@ -113,7 +115,7 @@ impl<T: Real> ActivationTape<T> {
     }
 
     pub fn room(&self, inputs: usize) -> ActivationRoom<T> {
-        let units = self.mean.len();
+        let units = self.mean.len() / T::LANES;
         let (pairs, orders) = match &self.spread {
             Spread::Full(all) => (units, all.coef.rows),
             Spread::Diagonal(_) => (0, 0),
@@ -128,6 +130,11 @@ impl<T: Real> ActivationTape<T> {
             scratch: Mat::zeros(2, pairs),
         }
     }
+}
+
+/// The numbers of unit `i`.
+fn pack<T: Real>(x: &[f64], i: usize) -> T {
+    T::lanes(|lane| x[i * T::LANES + lane])
 }
 
 fn choose(moments: Moments, activation: &dyn Smoothed, sd: &[f64]) -> Pairs {
@@ -156,20 +163,20 @@ pub(crate) fn push<T: Real>(
 ) {
     let n = h.units();
     let ActivationTape { units, mean, sd, slope, spread, .. } = tape;
-    for i in 0..n {
-        mean[i] = h.mean[i].f64();
-    }
+    to_f64(mean, &h.mean);
     match spread {
         Spread::Diagonal(variance) => {
             variance.push(h, base);
-            (0..n).for_each(|i| sd[i] = variance.var[i].f64().sqrt());
+            to_f64(sd, &variance.var);
+            sd.iter_mut().for_each(|x| *x = x.sqrt());
             activation.expand_all(mean, sd, units, 0);
         }
         Spread::Full(all) => {
             room.covariance.push(&mut all.cov, h, base, Part::Lower);
-            for i in 0..n {
-                sd[i] = all.cov.at(i, i).f64().max(0.0).sqrt();
-                all.inv_sd[i] = if sd[i] > 0.0 { T::of(1.0 / sd[i]) } else { T::ZERO };
+            for (i, sd) in sd.chunks_exact_mut(T::LANES).enumerate() {
+                to_f64(sd, &[all.cov.at(i, i)]);
+                sd.iter_mut().for_each(|x| *x = x.max(0.0).sqrt());
+                all.inv_sd[i] = T::lanes(|l| if sd[l] > 0.0 { 1.0 / sd[l] } else { 0.0 });
             }
             all.pairs = choose(moments, activation, sd);
             let coefficients = match all.pairs {
@@ -178,27 +185,24 @@ pub(crate) fn push<T: Real>(
             };
             activation.expand_all(mean, sd, units, coefficients);
             for k in 0..coefficients {
-                for (to, e) in all.coef.row_mut(k).iter_mut().zip(units.e.row(k)) {
-                    *to = T::of(*e);
-                }
+                from_f64(all.coef.row_mut(k), units.e.row(k));
             }
         }
     }
     if exponential {
-        stats.exp_clamped += (0..n).filter(|i| Exp::is_clamped(mean[*i], sd[*i])).count() as u64;
+        stats.exp_clamped +=
+            mean.iter().zip(&*sd).filter(|(m, sd)| Exp::is_clamped(**m, **sd)).count() as u64;
     }
-    for i in 0..n {
-        out.mean[i] = T::of(units.c[0][i]);
-        slope[i] = T::of(units.c[1][i]);
-    }
+    from_f64(&mut out.mean, &units.c[0]);
+    from_f64(slope, &units.c[1]);
     rows::scale(&mut out.jac, &h.jac, slope);
     out.var_known = true;
     match spread {
         Spread::Diagonal(variance) => {
             out.shape = Shape::Diagonal;
             for i in 0..n {
-                out.var[i] = slope[i] * slope[i] * variance.var[i] + T::of(units.rest[i]);
-                out.diag[i] = slope[i] * slope[i] * h.rest(i) + T::of(units.rest[i]);
+                out.var[i] = slope[i] * slope[i] * variance.var[i] + pack(&units.rest, i);
+                out.diag[i] = slope[i] * slope[i] * h.rest(i) + pack(&units.rest, i);
             }
         }
         Spread::Full(all) => {
@@ -216,9 +220,10 @@ pub(crate) fn push<T: Real>(
                 Pairs::Formula => {
                     for i in 0..n {
                         for j in 0..i {
-                            let rest =
-                                pair(activation, mean, sd, &all.cov, i, j, false).map_or(0.0, |p| p.value);
-                            let mut x = T::of(rest);
+                            let mut x = T::lanes(|lane| {
+                                pair(activation, mean, sd, &all.cov, i, j, lane, false)
+                                    .map_or(0.0, |p| p.value)
+                            });
                             if let Some(resid) = h.resid() {
                                 x += slope[i] * slope[j] * resid.at(i, j);
                             }
@@ -229,18 +234,12 @@ pub(crate) fn push<T: Real>(
             }
             raise(units, all.pairs, sd, stats);
             for i in 0..n {
-                out.var[i] = slope[i] * slope[i] * variance_of(&all.cov, i) + T::of(units.rest[i]);
-                *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + T::of(units.rest[i]);
+                out.var[i] = slope[i] * slope[i] * all.cov.at(i, i).positive() + pack(&units.rest, i);
+                *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + pack(&units.rest, i);
             }
             mirror(&mut out.resid);
         }
     }
-}
-
-/// `B_ii`, never negative.
-fn variance_of<T: Real>(cov: &Mat<T>, i: usize) -> T {
-    let x = cov.at(i, i);
-    if x > T::ZERO { x } else { T::ZERO }
 }
 
 /// The exact diagonal is at least the cut series; rounding must not undo that.
@@ -269,13 +268,16 @@ fn pair<T: Real>(
     cov: &Mat<T>,
     i: usize,
     j: usize,
+    lane: usize,
     partials: bool,
 ) -> Option<super::smoothed::PairRest> {
-    if sd[i] == 0.0 || sd[j] == 0.0 {
+    let unit = |i: usize| (mean[i * T::LANES + lane], sd[i * T::LANES + lane]);
+    let (a, b) = (unit(i), unit(j));
+    if a.1 == 0.0 || b.1 == 0.0 {
         return None;
     }
-    let rho = cov.at(i, j).f64() / sd[i] / sd[j];
-    Some(activation.pair((mean[i], sd[i]), (mean[j], sd[j]), rho, partials))
+    let rho = cov.at(i, j).lane(lane) / a.1 / b.1;
+    Some(activation.pair(a, b, rho, partials))
 }
 
 /// Adjoint of [`push`] at `h`, whose tape it reads; sets `h_bar` and adds to `base_bar`.
@@ -313,18 +315,19 @@ pub(crate) fn pull<T: Real>(
             }
             Pairs::Formula => {
                 cov_bar.fill_zero();
-                for i in 0..n {
-                    for j in 0..i {
-                        let Some(p) = pair(activation, mean, sd, &all.cov, i, j, true) else {
+                let add = |to: &mut T, lane, x: f64| to.set_lane(lane, to.lane(lane) + x);
+                for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {
+                    for lane in 0..T::LANES {
+                        let Some(p) = pair(activation, mean, sd, &all.cov, i, j, lane, true) else {
                             continue;
                         };
                         // Entries ij and ji both carry the cotangent.
-                        let both = out_bar.resid.at(i, j).f64() * 2.0;
-                        *cov_bar.at_mut(i, j) = T::of(0.5 * both * p.d_cov);
-                        h_bar.mean[i] += T::of(both * p.d_mean[0]);
-                        h_bar.mean[j] += T::of(both * p.d_mean[1]);
-                        var_bar[i] += T::of(both * p.d_var[0]);
-                        var_bar[j] += T::of(both * p.d_var[1]);
+                        let both = out_bar.resid.at(i, j).lane(lane) * 2.0;
+                        cov_bar.at_mut(i, j).set_lane(lane, 0.5 * both * p.d_cov);
+                        add(&mut h_bar.mean[i], lane, both * p.d_mean[0]);
+                        add(&mut h_bar.mean[j], lane, both * p.d_mean[1]);
+                        add(&mut var_bar[i], lane, both * p.d_var[0]);
+                        add(&mut var_bar[j], lane, both * p.d_var[1]);
                     }
                 }
             }
@@ -350,16 +353,16 @@ pub(crate) fn pull<T: Real>(
         // The variance that was given away: c_1² B_ii + rest.
         let (variance, given) = match spread {
             Spread::Diagonal(variance) => (variance.var[i], out_bar.var[i]),
-            Spread::Full(all) => (variance_of(&all.cov, i), out_bar.var[i]),
+            Spread::Full(all) => (all.cov.at(i, i).positive(), out_bar.var[i]),
         };
         slope_bar[i] += T::of(2.0) * given * slope[i] * variance;
         var_bar[i] += slope[i] * slope[i] * given;
         let (mean_out, rest_out) = (out_bar.mean[i], out_bar.rest(i) + given);
-        h_bar.mean[i] +=
-            mean_out * T::of(c1[i]) + slope_bar[i] * T::of(c2[i]) + rest_out * T::of(units.rest_mean[i]);
-        var_bar[i] += mean_out * T::of(0.5 * c2[i])
-            + slope_bar[i] * T::of(0.5 * c3[i])
-            + rest_out * T::of(units.rest_var[i]);
+        let (c1, c2, c3): (T, T, T) = (pack(c1, i), pack(c2, i), pack(c3, i));
+        let half = T::of(0.5);
+        h_bar.mean[i] += mean_out * c1 + slope_bar[i] * c2 + rest_out * pack(&units.rest_mean, i);
+        var_bar[i] +=
+            mean_out * (half * c2) + slope_bar[i] * (half * c3) + rest_out * pack(&units.rest_var, i);
         if h.shape != Shape::Zero {
             *h_bar.rest_mut(i) += var_bar[i];
         }

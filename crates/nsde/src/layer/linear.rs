@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, dimension};
 use crate::flow::{Base, Flow, Shape};
-use crate::kernel::tile::{Left, Part, product, product_by_triangle};
+use crate::kernel::tile::{Left, Part, product, product_by_triangle, product_by_weights};
 use crate::kernel::{Mat, Real, rows};
 
 /// `W h + b`, `W` row-major `[output, input]`.
@@ -69,9 +69,12 @@ impl Linear {
 
 /// The layer in the precision of the kernels, with its transpose at hand.
 #[derive(Clone, Debug)]
-pub(crate) struct LinearOp<T> {
+pub(crate) struct LinearOp<T: Real> {
     pub weight: Mat<T>,
     weight_t: Mat<T>,
+    /// Once for all lanes: the left factors of products.
+    shared: Mat<T::One>,
+    shared_t: Mat<T::One>,
     bias: Vec<T>,
 }
 
@@ -110,6 +113,8 @@ impl<T: Real> LinearOp<T> {
         let mut out = LinearOp {
             weight: Mat::zeros(layer.output, layer.input),
             weight_t: Mat::zeros(layer.input, layer.output),
+            shared: Mat::zeros(layer.output, layer.input),
+            shared_t: Mat::zeros(layer.input, layer.output),
             bias: vec![T::ZERO; crate::kernel::mat::padded::<T>(layer.output)],
         };
         out.load(layer);
@@ -120,6 +125,8 @@ impl<T: Real> LinearOp<T> {
     pub fn load(&mut self, layer: &Linear) {
         self.weight.set_f64(&layer.weight);
         self.weight_t.transpose_from(&self.weight);
+        self.shared.set_f64(&layer.weight);
+        self.shared_t.transpose_from(&self.shared);
         for (to, from) in self.bias.iter_mut().zip(&layer.bias) {
             *to = T::of(*from);
         }
@@ -154,7 +161,7 @@ impl<T: Real> LinearOp<T> {
         for (to, b) in out.mean.iter_mut().zip(&self.bias) {
             *to += *b;
         }
-        let weight = Left::Transposed(&self.weight_t);
+        let weight = Left::Shared(&self.shared_t);
         product(&mut out.jac, false, T::ONE, weight, &h.jac, Part::All);
         out.var_known = false;
         out.shape = tape.shape;
@@ -163,7 +170,7 @@ impl<T: Real> LinearOp<T> {
             Shape::Zero => out.shape = Shape::Zero,
             Shape::Diagonal => rows::scale(half_t, &self.weight_t, &h.diag),
             Shape::Full => {
-                product(half_t, false, T::ONE, Left::Transposed(&h.resid), &self.weight_t, Part::All);
+                product_by_weights(half_t, &h.resid, &self.weight_t, &self.shared_t);
             }
         }
         match out.shape {
@@ -183,7 +190,7 @@ impl<T: Real> LinearOp<T> {
         match base {
             Base::Cov(_) => out.jac.copy_left_from(&self.weight),
             Base::White => {
-                let weight = Left::Transposed(&self.weight_t);
+                let weight = Left::Shared(&self.shared_t);
                 product_by_triangle(&mut out.jac, weight, &h.jac);
             }
         }
@@ -225,7 +232,7 @@ impl<T: Real> LinearOp<T> {
         jac_t.transpose_from(&h.jac);
         jac_bar_t.transpose_from(&out_bar.jac);
         product(&mut grad.weight, true, T::ONE, Left::Transposed(jac_bar_t), jac_t, Part::All);
-        product(&mut h_bar.jac, false, T::ONE, Left::Transposed(&self.weight), &out_bar.jac, Part::All);
+        product(&mut h_bar.jac, false, T::ONE, Left::Shared(&self.shared), &out_bar.jac, Part::All);
         h_bar.var.fill(T::ZERO);
         h_bar.shape = h.shape;
         if h.shape == Shape::Zero {
@@ -233,7 +240,7 @@ impl<T: Real> LinearOp<T> {
         }
         // Both R and its cotangent are symmetric: W̄ = 2 R̄ W R,  R̄_h = Wᵀ R̄ W.
         if tape.shape == Shape::Full {
-            let weight = Left::Transposed(&self.weight);
+            let weight = Left::Shared(&self.shared);
             product(half_bar_t, false, T::ONE, weight, &out_bar.resid, Part::All);
             half_bar.transpose_from(half_bar_t);
             match h.resid() {
@@ -249,7 +256,7 @@ impl<T: Real> LinearOp<T> {
         }
         match h.shape {
             Shape::Full => {
-                let weight = Left::Transposed(&self.weight);
+                let weight = Left::Shared(&self.shared);
                 product(&mut h_bar.resid, false, T::ONE, weight, half_bar, Part::Symmetric);
             }
             _ => rows::column_dots(&mut h_bar.diag, &self.weight, half_bar),

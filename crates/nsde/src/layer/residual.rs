@@ -13,7 +13,7 @@ use crate::kernel::{Mat, Real, rows};
 use crate::network::{Chain, ChainGrad, Room, Tape};
 use crate::solver::Stats;
 
-pub(crate) struct Residual<T> {
+pub(crate) struct Residual<T: Real> {
     pub inner: Chain<T>,
 }
 

@@ -8,18 +8,19 @@
 //! `(√Σ + Δt G)(√Σ + Δt G)ᵀ`, a Gram matrix, and no layer multiplies by `Σ`. Steps that are recorded for
 //! their adjoint use `J` itself inside the networks, because the root of a singular `Σ` has no derivative.
 
-use super::driver::Transition;
+use super::driver::{At, Transition};
 use super::noise::{Noise, NoiseTape, NoiseWork, set_start};
 use super::{CovarianceForm, Stats};
 use crate::flow::{Base, Shape};
 use crate::gaussian::Gaussian;
+use crate::kernel::real::from_f64;
 use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, Real, cholesky};
 use crate::layer::Moments;
 use crate::network::{self, Chain, ChainGrad, Tape};
 use crate::sde::NeuralSde;
 
-pub(crate) struct Bmm<T> {
+pub(crate) struct Bmm<T: Real> {
     drift: Chain<T>,
     noise: Noise<T>,
     state: usize,
@@ -53,7 +54,7 @@ struct Room<T> {
     next: Mat<T>,
     /// A factor of the congruence, transposed; then `Σ̄' (I + Δt J)`.
     half: Mat<T>,
-    /// Cholesky factor of `Σ`: in double precision, and for the kernels.
+    /// Cholesky factor of `Σ`: in double precision, lane by lane, and for the kernels.
     factor: Vec<f64>,
     root: Mat<T>,
     mean_bar: Vec<T>,
@@ -66,29 +67,71 @@ impl<T: Real> Bmm<T> {
         Bmm { drift: Chain::new(sde.drift()), noise: Noise::new(sde), state: sde.state(), moments, form }
     }
 
-    /// `√Σ`.
-    fn take_root(&self, w: &mut Room<T>, from: &[f64]) {
-        w.factor.copy_from_slice(&from[self.state..]);
-        cholesky::factor_semidefinite(&mut w.factor, self.state);
-        w.root.set_f64(&w.factor);
+    /// The states of the lanes.
+    fn states<'a>(&self, x: &'a [f64]) -> impl Iterator<Item = (&'a [f64], &'a [f64])> {
+        let d = self.state;
+        x.chunks_exact(self.state_len()).map(move |x| x.split_at(d))
     }
 
-    /// `Σ'` of a drift that has been pushed, with a factor of the congruence in `half`, transposed; and
-    /// the state after the step.
-    fn close(
-        &self,
-        tape: &mut BmmTape<T>,
-        room: &mut Room<T>,
-        white: bool,
-        dt: f64,
-        u: &[f64],
-        from: &[f64],
-        to: &mut [f64],
-    ) {
+    /// `μ`.
+    fn take_mean(&self, mean: &mut [T], from: &[f64]) {
+        for (lane, (from, _)) in self.states(from).enumerate() {
+            for (to, x) in mean.iter_mut().zip(from) {
+                to.set_lane(lane, *x);
+            }
+        }
+    }
+
+    /// `√Σ`.
+    fn take_root(&self, w: &mut Room<T>, from: &[f64]) {
+        let d = self.state;
+        if T::LANES == 1 {
+            w.factor.copy_from_slice(&from[d..]);
+            cholesky::factor_semidefinite(&mut w.factor, d);
+        } else {
+            for (lane, (_, cov)) in self.states(from).enumerate() {
+                for (to, x) in w.factor.chunks_exact_mut(T::LANES).zip(cov) {
+                    to[lane] = *x;
+                }
+            }
+            cholesky::factor_abreast::<T>(&mut w.factor, d);
+        }
+        for (i, row) in w.factor.chunks_exact(d * T::LANES).enumerate() {
+            from_f64(w.root.row_mut(i), row);
+        }
+    }
+
+    /// Pushes the state through both networks.
+    fn push(&self, tape: &mut BmmTape<T>, room: &mut Room<T>, white: bool, at: At<'_>, from: &[f64]) {
+        let d = self.state;
+        self.take_root(room, from);
         let BmmTape { drift, noise, mean, base, .. } = tape;
-        let Room { noise: noise_work, next, half, root, stats, .. } = room;
+        let Room { drift: scratch, noise: noise_work, root, stats, .. } = room;
+        self.take_mean(mean, from);
+        let (base, root) = if white {
+            (Base::White, Some(&*root))
+        } else {
+            base.set_lanes(&from[d..], self.state_len());
+            (Base::Cov(&*base), None)
+        };
+        let mean = &*mean;
+        both::<T>(
+            || {
+                set_start(drift, mean, root, at, d, self.drift.widths[0]);
+                self.drift.push(base, drift, scratch, self.moments, stats);
+            },
+            || self.noise.push(noise, noise_work, mean, base, root, at, self.moments),
+        );
+        stats.add(std::mem::take(&mut noise_work.stats));
+    }
+
+    /// `Σ'` of what has been pushed, with a factor of the congruence in `half`, transposed; and the state
+    /// after the step.
+    fn close(&self, tape: &BmmTape<T>, room: &mut Room<T>, at: At<'_>, from: &[f64], to: &mut [f64]) {
+        let BmmTape { drift, noise, .. } = tape;
+        let Room { next, half, .. } = room;
         let end = drift.end();
-        let h = T::of(dt);
+        let h = T::lanes(|lane| at.dt(lane));
         match end.resid() {
             Some(resid) => {
                 for (to, r) in next.data.iter_mut().zip(&resid.data) {
@@ -98,16 +141,29 @@ impl<T: Real> Bmm<T> {
             None => next.fill_zero(),
         }
         product(next, true, T::ONE, Left::Transposed(half), half, Part::Symmetric);
-        let (base, root) = if white { (Base::White, Some(&*root)) } else { (Base::Cov(base), None) };
-        self.noise.push(noise, noise_work, mean, base, root, u, dt, self.moments, stats, next);
+        self.noise.add(noise, at, next);
         if self.form == CovarianceForm::Diagonal {
             keep_diagonal(next);
         }
         let d = self.state;
-        for i in 0..d {
-            to[i] = from[i] + dt * end.mean[i].f64();
+        let states = to.chunks_exact_mut(self.state_len()).zip(self.states(from));
+        for (lane, (to, (from, _))) in states.enumerate() {
+            for i in 0..d {
+                to[i] = from[i] + at.dt(lane) * end.mean[i].lane(lane);
+            }
+            next.get_lane(lane, &mut to[d..]);
         }
-        next.get_f64(&mut to[d..]);
+    }
+}
+
+/// Drift and diffusion know nothing of each other: where several trajectories make it worth while, a core that
+/// has nothing to do may take one of them.
+fn both<T: Real>(drift: impl FnOnce() + Send, diffusion: impl FnOnce() + Send) {
+    if T::LANES > 1 && rayon::current_thread_index().is_some() {
+        rayon::join(drift, diffusion);
+    } else {
+        drift();
+        diffusion();
     }
 }
 
@@ -122,6 +178,7 @@ fn keep_diagonal<T: Real>(m: &mut Mat<T>) {
 impl<T: Real> Transition for Bmm<T> {
     type Work = BmmWork<T>;
     type Tape = BmmTape<T>;
+    const WIDTH: usize = T::LANES;
 
     fn state_len(&self) -> usize {
         self.state + self.state * self.state
@@ -142,7 +199,7 @@ impl<T: Real> Transition for Bmm<T> {
             grad: self.drift.grad(),
             next: square.clone(),
             half: square.clone(),
-            factor: vec![0.0; d * d],
+            factor: vec![0.0; d * d * T::LANES],
             root: square.clone(),
             mean_bar: vec![T::ZERO; d],
             base_bar: square,
@@ -181,47 +238,25 @@ impl<T: Real> Transition for Bmm<T> {
     }
 
     /// In white coordinates.
-    fn step(&self, w: &mut BmmWork<T>, _: usize, _: usize, dt: f64, u: &[f64], from: &[f64], to: &mut [f64]) {
-        let d = self.state;
+    fn step(&self, w: &mut BmmWork<T>, at: At<'_>, from: &[f64], to: &mut [f64]) {
         let BmmWork { own, room } = w;
-        self.take_root(room, from);
-        let BmmTape { drift, mean, step, .. } = own;
-        let Room { drift: scratch, half, root, stats, .. } = room;
-        for (to, x) in mean.iter_mut().zip(&from[..d]) {
-            *to = T::of(*x);
-        }
-        set_start(drift, mean, Some(root), u, d, self.drift.widths[0]);
-        self.drift.push(Base::White, drift, scratch, self.moments, stats);
-        let h = T::of(dt);
+        self.push(own, room, true, at, from);
+        let BmmTape { drift, step, .. } = &mut *own;
+        let Room { half, root, .. } = &mut *room;
+        let h = T::lanes(|lane| at.dt(lane));
         for ((to, l), g) in step.data.iter_mut().zip(&root.data).zip(&drift.end().jac.data) {
             *to = *l + h * *g;
         }
         half.transpose_from(step);
-        self.close(own, room, true, dt, u, from, to);
+        self.close(own, room, at, from, to);
     }
 
-    fn record(
-        &self,
-        w: &mut BmmWork<T>,
-        tape: &mut BmmTape<T>,
-        _: usize,
-        _: usize,
-        dt: f64,
-        u: &[f64],
-        from: &[f64],
-        to: &mut [f64],
-    ) {
+    fn record(&self, w: &mut BmmWork<T>, tape: &mut BmmTape<T>, at: At<'_>, from: &[f64], to: &mut [f64]) {
         let d = self.state;
         let w = &mut w.room;
-        self.take_root(w, from);
-        let BmmTape { drift, mean, base, step, .. } = tape;
-        for (to, x) in mean.iter_mut().zip(&from[..d]) {
-            *to = T::of(*x);
-        }
-        base.set_f64(&from[d..]);
-        set_start(drift, mean, None, u, d, self.drift.widths[0]);
-        self.drift.push(Base::Cov(base), drift, &mut w.drift, self.moments, &mut w.stats);
-        let h = T::of(dt);
+        self.push(tape, w, false, at, from);
+        let BmmTape { drift, step, .. } = &mut *tape;
+        let h = T::lanes(|lane| at.dt(lane));
         for (to, j) in step.data.iter_mut().zip(&drift.end().jac.data) {
             *to = h * *j;
         }
@@ -231,26 +266,23 @@ impl<T: Real> Transition for Bmm<T> {
         // ((I + Δt J) √Σ)ᵀ
         w.next.transpose_from(step);
         product(&mut w.half, false, T::ONE, Left::Transposed(&w.root), &w.next, Part::All);
-        self.close(tape, w, false, dt, u, from, to);
+        self.close(tape, w, at, from, to);
     }
 
     fn pull(
         &self,
         w: &mut BmmWork<T>,
         tape: &mut BmmTape<T>,
-        _: usize,
-        _: usize,
-        dt: f64,
-        _: &[f64],
+        at: At<'_>,
         _: &[f64],
         to_bar: &[f64],
         from_bar: &mut [f64],
     ) {
         let d = self.state;
-        let h = T::of(dt);
+        let h = T::lanes(|lane| at.dt(lane));
         let w = &mut w.room;
         let BmmTape { drift, noise, base, step, .. } = tape;
-        w.next.set_f64(&to_bar[d..]);
+        w.next.set_lanes(&to_bar[d..], self.state_len());
         if self.form == CovarianceForm::Diagonal {
             keep_diagonal(&mut w.next);
         }
@@ -260,23 +292,30 @@ impl<T: Real> Transition for Bmm<T> {
         let bar = w.drift.end_bar();
         bar.shape = drift.end().shape;
         bar.var.fill(T::ZERO);
+        self.take_mean(&mut w.mean_bar, to_bar);
         for i in 0..d {
-            bar.mean[i] = h * T::of(to_bar[i]);
-            w.mean_bar[i] = T::of(to_bar[i]);
+            bar.mean[i] = h * w.mean_bar[i];
         }
         for (to, x) in bar.resid.data.iter_mut().zip(&w.next.data) {
             *to = h * h * *x;
         }
         product(&mut bar.jac, false, h + h, Left::Plain(&w.half), base, Part::All);
-        self.drift.pull(base, drift, &mut w.drift, &mut w.base_bar, &mut w.grad);
+        let Room { drift: scratch, noise: noise_work, grad, base_bar, next, .. } = &mut *w;
+        let base = &*base;
+        both::<T>(
+            || self.drift.pull(base, drift, scratch, base_bar, grad),
+            || self.noise.pull(noise, noise_work, base, at, next),
+        );
         for (to, from) in w.mean_bar.iter_mut().zip(&w.drift.start_bar().mean) {
             *to += *from;
         }
-        self.noise.pull(noise, &mut w.noise, base, dt, &w.next, &mut w.mean_bar, &mut w.base_bar);
-        for i in 0..d {
-            from_bar[i] = w.mean_bar[i].f64();
+        self.noise.add_bars(&w.noise, &mut w.mean_bar, &mut w.base_bar);
+        for (lane, bar) in from_bar.chunks_exact_mut(self.state_len()).enumerate() {
+            for i in 0..d {
+                bar[i] = w.mean_bar[i].lane(lane);
+            }
+            w.base_bar.get_lane(lane, &mut bar[d..]);
         }
-        w.base_bar.get_f64(&mut from_bar[d..]);
     }
 
     fn observe(&self, _: &mut BmmWork<T>, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {

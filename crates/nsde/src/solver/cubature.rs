@@ -5,17 +5,17 @@
 //! μ' = Σ w_i y_i              Σ' = Σ v_i (y_i − μ')(y_i − μ')ᵀ + Δt Σ w_i L(x_i) L(x_i)ᵀ
 //! ```
 
-use super::driver::Transition;
+use super::driver::{At, Transition};
 use super::field::{Field, FieldWork};
 use super::{Stats, Unscented};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
 use crate::kernel::tile::{Left, Part, product};
-use crate::kernel::{Mat, Real, cholesky};
+use crate::kernel::{Mat, Single, cholesky};
 use crate::points::Masks;
 use crate::sde::NeuralSde;
 
-pub(crate) struct Cubature<T> {
+pub(crate) struct Cubature<T: Single> {
     field: Field<T>,
     /// Distance of the points in deviations.
     spread: f64,
@@ -54,7 +54,7 @@ impl<T> CubatureWork<T> {
     }
 }
 
-impl<T: Real> Cubature<T> {
+impl<T: Single> Cubature<T> {
     pub fn new(sde: &NeuralSde, rule: Unscented) -> Result<Self> {
         let d = sde.state() as f64;
         let scaled = rule.alpha * rule.alpha * (d + rule.kappa);
@@ -119,9 +119,10 @@ impl<T: Real> Cubature<T> {
     }
 }
 
-impl<T: Real> Transition for Cubature<T> {
+impl<T: Single> Transition for Cubature<T> {
     type Work = CubatureWork<T>;
     type Tape = ();
+    const WIDTH: usize = 1;
 
     fn state_len(&self) -> usize {
         self.field.state * (self.field.state + 1)
@@ -180,18 +181,10 @@ impl<T: Real> Transition for Cubature<T> {
         bar.cov.copy_from_slice(&state_bar[d..]);
     }
 
-    fn step(
-        &self,
-        w: &mut CubatureWork<T>,
-        _: usize,
-        _: usize,
-        dt: f64,
-        u: &[f64],
-        from: &[f64],
-        to: &mut [f64],
-    ) {
+    fn step(&self, w: &mut CubatureWork<T>, at: At<'_>, from: &[f64], to: &mut [f64]) {
+        let dt = at.dt(0);
         let d = self.field.state;
-        self.forward(w, dt, u, from);
+        self.forward(w, dt, at.u(0), from);
         to[..d].copy_from_slice(&w.mean);
         // Σ' = Σ_p v_p (y_p − μ')(y_p − μ')ᵀ + Δt Σ_p w_p L_p L_pᵀ
         w.set_off(d);
@@ -221,34 +214,22 @@ impl<T: Real> Transition for Cubature<T> {
         }
     }
 
-    fn record(
-        &self,
-        w: &mut CubatureWork<T>,
-        _: &mut (),
-        trajectory: usize,
-        k: usize,
-        dt: f64,
-        u: &[f64],
-        from: &[f64],
-        to: &mut [f64],
-    ) {
-        self.step(w, trajectory, k, dt, u, from, to);
+    fn record(&self, w: &mut CubatureWork<T>, _: &mut (), at: At<'_>, from: &[f64], to: &mut [f64]) {
+        self.step(w, at, from, to);
     }
 
     fn pull(
         &self,
         w: &mut CubatureWork<T>,
         _: &mut (),
-        _: usize,
-        _: usize,
-        dt: f64,
-        u: &[f64],
+        at: At<'_>,
         from: &[f64],
         to_bar: &[f64],
         from_bar: &mut [f64],
     ) {
+        let dt = at.dt(0);
         let (d, n) = (self.field.state, self.count());
-        self.forward(w, dt, u, from);
+        self.forward(w, dt, at.u(0), from);
         let (mean_bar, cov_bar) = to_bar.split_at(d);
         // ȳ_p = w_p μ̄' + 2 v_p Σ̄' (y_p − μ'); μ' also moves the centre of Σ': −2 Σ̄' Σ_p v_p (y_p − μ').
         w.set_off(d);

@@ -1,22 +1,43 @@
 //! What all kernels share: batches over cores, trajectories, and the backward sweep with its memory.
 
-use super::bmm::Bmm;
-use super::cubature::Cubature;
-use super::monte_carlo::MonteCarlo;
-use super::{Gradient, Method, Options, Precision, Rollout, Stats, Trajectory};
+use super::{Gradient, Rollout, Stats, Trajectory};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
 use crate::sde::NeuralSde;
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// One step of a kernel and its adjoint. The state is what one step needs of the last: `(μ, Σ)` for
-/// moment kernels, particles for Monte Carlo.
+/// A step: of which trajectories, and which of their steps.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    /// The first of the trajectories, counted over the batch.
+    pub index: usize,
+    pub k: usize,
+    inputs: usize,
+    rollouts: &'a [Rollout<'a>],
+}
+
+impl<'a> At<'a> {
+    pub fn dt(self, lane: usize) -> f64 {
+        self.rollouts[lane].dts[self.k]
+    }
+
+    pub fn u(self, lane: usize) -> &'a [f64] {
+        &self.rollouts[lane].inputs[self.k * self.inputs..(self.k + 1) * self.inputs]
+    }
+}
+
+/// One step of a kernel and its adjoint, of [`WIDTH`](Transition::WIDTH) trajectories side by side. The state
+/// is what one step needs of the last: `(μ, Σ)` for moment kernels, particles for Monte Carlo; those of several
+/// trajectories stand one after the other.
 pub(crate) trait Transition: Sync {
     type Work: Send;
     /// What a recorded step leaves behind for its adjoint.
     type Tape: Send;
+    const WIDTH: usize;
 
+    /// Of one trajectory.
     fn state_len(&self) -> usize;
     fn load(&mut self, sde: &NeuralSde);
     fn work(&self) -> Self::Work;
@@ -25,6 +46,7 @@ pub(crate) trait Transition: Sync {
     fn tape_bytes(&self) -> usize;
     fn stats(work: &mut Self::Work) -> &mut Stats;
 
+    /// The state of one trajectory at its start.
     fn start(&self, work: &mut Self::Work, trajectory: usize, start: &Gaussian, state: &mut [f64]);
     fn start_pull(
         &self,
@@ -35,44 +57,22 @@ pub(crate) trait Transition: Sync {
         bar: &mut Gaussian,
     );
 
-    fn step(
-        &self,
-        work: &mut Self::Work,
-        trajectory: usize,
-        k: usize,
-        dt: f64,
-        u: &[f64],
-        from: &[f64],
-        to: &mut [f64],
-    );
+    fn step(&self, work: &mut Self::Work, at: At<'_>, from: &[f64], to: &mut [f64]);
     /// A step that its adjoint can be taken of.
-    fn record(
-        &self,
-        work: &mut Self::Work,
-        tape: &mut Self::Tape,
-        trajectory: usize,
-        k: usize,
-        dt: f64,
-        u: &[f64],
-        from: &[f64],
-        to: &mut [f64],
-    );
+    fn record(&self, work: &mut Self::Work, tape: &mut Self::Tape, at: At<'_>, from: &[f64], to: &mut [f64]);
     /// Adjoint of [`record`](Self::record), at the tape it left; sets `from_bar`, and adds to the gradient
     /// in `work`.
     fn pull(
         &self,
         work: &mut Self::Work,
         tape: &mut Self::Tape,
-        trajectory: usize,
-        k: usize,
-        dt: f64,
-        u: &[f64],
+        at: At<'_>,
         from: &[f64],
         to_bar: &[f64],
         from_bar: &mut [f64],
     );
 
-    /// The moments of a state.
+    /// The moments of the state of one trajectory.
     fn observe(&self, work: &mut Self::Work, state: &[f64], mean: &mut [f64], cov: &mut [f64]);
     /// Adds to `state_bar`; `cov_bar` is symmetric.
     fn observe_pull(
@@ -90,13 +90,13 @@ pub(crate) trait Transition: Sync {
 
 /// A kernel with a store of workspaces that threads borrow.
 pub(crate) struct Pooled<K: Transition> {
-    kernel: K,
+    pub kernel: K,
     pool: Mutex<Vec<Work<K>>>,
 }
 
 /// A kernel's workspace, and two states to step between.
 pub(crate) struct Work<K: Transition> {
-    inner: K::Work,
+    pub inner: K::Work,
     from: Vec<f64>,
     to: Vec<f64>,
     /// One for each step of a gradient, as far as they are kept.
@@ -116,15 +116,15 @@ const KEPT: usize = 16 << 20;
 const LARGE: usize = 1 << 20;
 const KEPT_LARGE: usize = 256 << 20;
 
-type Objective<'a> = &'a (dyn Fn(usize, &Trajectory, &mut Trajectory) -> Result<f64> + Sync);
+pub(crate) type Objective<'a> = &'a (dyn Fn(usize, &Trajectory, &mut Trajectory) -> Result<f64> + Sync);
 
 impl<K: Transition> Pooled<K> {
-    fn new(kernel: K) -> Self {
+    pub fn new(kernel: K) -> Self {
         Pooled { kernel, pool: Mutex::new(Vec::new()) }
     }
 
-    fn work(&self) -> Work<K> {
-        let n = self.kernel.state_len();
+    pub fn work(&self) -> Work<K> {
+        let n = self.kernel.state_len() * K::WIDTH;
         Work { inner: self.kernel.work(), from: vec![0.0; n], to: vec![0.0; n], tapes: Vec::new() }
     }
 
@@ -141,111 +141,240 @@ impl<K: Transition> Pooled<K> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Steps from state `k` to `k + 1` and makes sure of the result.
-    fn step(
-        &self,
-        work: &mut K::Work,
-        inputs: usize,
-        index: usize,
-        k: usize,
-        rollout: &Rollout<'_>,
-        from: &[f64],
-        to: &mut [f64],
-    ) -> Result<()> {
-        let u = &rollout.inputs[k * inputs..(k + 1) * inputs];
-        self.kernel.step(work, index, k, rollout.dts[k], u, from, to);
-        finite(index, k, to)
+    fn start(&self, work: &mut K::Work, index: usize, rollouts: &[Rollout<'_>], states: &mut [f64]) {
+        let states = states.chunks_exact_mut(self.kernel.state_len());
+        for (lane, (rollout, state)) in rollouts.iter().zip(states).enumerate() {
+            self.kernel.start(work, index + lane, rollout.start, state);
+        }
     }
 
-    fn predict(
+    /// The moments of all trajectories after step `k`, which must be finite.
+    fn observe(
+        &self,
+        work: &mut K::Work,
+        index: usize,
+        k: usize,
+        states: &[f64],
+        out: &mut [Trajectory],
+    ) -> Result<()> {
+        let states = states.chunks_exact(self.kernel.state_len());
+        for (lane, (state, out)) in states.zip(out).enumerate() {
+            if state.iter().any(|x| !x.is_finite()) {
+                return Err(Error::NonFinite { trajectory: index + lane, step: k + 1 });
+            }
+            let (mean, cov) = out.at_mut(k);
+            self.kernel.observe(work, state, mean, cov);
+        }
+        Ok(())
+    }
+
+    /// Predicts as many trajectories as the kernel is wide.
+    pub fn predict(
         &self,
         work: &mut Work<K>,
         inputs: usize,
         index: usize,
-        rollout: &Rollout<'_>,
-        out: &mut Trajectory,
+        rollouts: &[Rollout<'_>],
+        out: &mut [Trajectory],
     ) -> Result<()> {
         let Work { inner, from, to, .. } = work;
-        self.kernel.start(inner, index, rollout.start, from);
-        for k in 0..rollout.dts.len() {
-            self.step(inner, inputs, index, k, rollout, from, to)?;
-            let (mean, cov) = out.at_mut(k);
-            self.kernel.observe(inner, to, mean, cov);
+        self.start(inner, index, rollouts, from);
+        for k in 0..rollouts[0].dts.len() {
+            self.kernel.step(inner, At { index, k, inputs, rollouts }, from, to);
+            self.observe(inner, index, k, to, out)?;
             std::mem::swap(from, to);
         }
         Ok(())
     }
 
-    fn solve(&self, state: usize, inputs: usize, batch: &[Rollout<'_>]) -> Result<(Vec<Trajectory>, Stats)> {
-        let one = |(index, rollout): (usize, &Rollout<'_>)| {
-            self.borrow(|work| {
-                let mut out = Trajectory::zeros(state, rollout.dts.len());
-                self.predict(work, inputs, index, rollout, &mut out)?;
-                Ok((out, *K::stats(&mut work.inner)))
-            })
+    fn solve(
+        &self,
+        state: usize,
+        inputs: usize,
+        index: usize,
+        rollouts: &[Rollout<'_>],
+    ) -> Result<(Vec<Trajectory>, Stats)> {
+        self.borrow(|work| {
+            let mut out: Vec<_> = rollouts.iter().map(|r| Trajectory::zeros(state, r.dts.len())).collect();
+            self.predict(work, inputs, index, rollouts, &mut out)?;
+            Ok((out, *K::stats(&mut work.inner)))
+        })
+    }
+
+    /// Value and gradient of some bundles of trajectories, added to `part`.
+    fn add_gradient(&self, task: &Task<'_>, bundles: &[Range<usize>], part: &mut Part) -> Result<()> {
+        if bundles.is_empty() {
+            return Ok(());
+        }
+        self.borrow(|work| {
+            self.kernel.clear_gradient(&mut work.inner);
+            for bundle in bundles {
+                self.pull(work, task, bundle, part)?;
+            }
+            self.kernel.add_gradient(&work.inner, &mut part.parameters);
+            part.stats.add(*K::stats(&mut work.inner));
+            Ok(())
+        })
+    }
+
+    /// One bundle forth and back.
+    fn pull(
+        &self,
+        work: &mut Work<K>,
+        task: &Task<'_>,
+        bundle: &Range<usize>,
+        part: &mut Part,
+    ) -> Result<()> {
+        let Task { state, inputs, .. } = *task;
+        let (index, rollouts) = (bundle.start, &task.batch[bundle.clone()]);
+        let (n, steps) = (self.kernel.state_len() * K::WIDTH, rollouts[0].dts.len());
+        let Work { inner, from: from_bar, to: to_bar, tapes } = work;
+        let each = self.kernel.tape_bytes();
+        let keep = steps * each <= if each < LARGE { KEPT } else { KEPT_LARGE };
+        let tape = |k: usize| if keep { k } else { 0 };
+        let wanted = if keep { steps } else { 1 };
+        tapes.resize_with(tapes.len().max(wanted), || self.kernel.tape());
+        let at = |k: usize| At { index, k, inputs, rollouts };
+        let mut states = vec![0.0; n * (steps + 1)];
+        self.start(inner, index, rollouts, &mut states[..n]);
+        let mut trajectories = vec![Trajectory::zeros(state, steps); rollouts.len()];
+        for k in 0..steps {
+            let (from, to) = states[k * n..].split_at_mut(n);
+            let to = &mut to[..n];
+            self.kernel.record(inner, &mut tapes[tape(k)], at(k), from, to);
+            self.observe(inner, index, k, to, &mut trajectories)?;
+        }
+        let mut bars = vec![Trajectory::zeros(state, steps); rollouts.len()];
+        let mut values = Vec::with_capacity(rollouts.len());
+        for (lane, (trajectory, bar)) in trajectories.iter().zip(&mut bars).enumerate() {
+            values.push((task.objective)(index + lane, trajectory, bar)?);
+        }
+        to_bar.fill(0.0);
+        for k in (0..steps).rev() {
+            let (from, to) = states[k * n..].split_at_mut(n);
+            let to = &mut to[..n];
+            let lanes = to.chunks_exact(n / K::WIDTH).zip(to_bar.chunks_exact_mut(n / K::WIDTH));
+            for ((to, to_bar), bar) in lanes.zip(&mut bars) {
+                let (mean_bar, cov_bar) = bar.at_mut(k);
+                // Many objectives look at the last step only.
+                if mean_bar.iter().chain(&*cov_bar).any(|x| *x != 0.0) {
+                    symmetrise(cov_bar, state);
+                    self.kernel.observe_pull(inner, to, mean_bar, cov_bar, to_bar);
+                }
+            }
+            let tape = &mut tapes[tape(k)];
+            if !keep && k + 1 < steps {
+                self.kernel.record(inner, tape, at(k), from, to);
+            }
+            self.kernel.pull(inner, tape, at(k), from, to_bar, from_bar);
+            std::mem::swap(from_bar, to_bar);
+        }
+        let lanes = values.into_iter().zip(to_bar.chunks_exact(n / K::WIDTH)).zip(rollouts);
+        for (lane, ((value, state_bar), rollout)) in lanes.enumerate() {
+            let mut bar = Gaussian { mean: vec![0.0; state], cov: vec![0.0; state * state] };
+            self.kernel.start_pull(inner, index + lane, rollout.start, state_bar, &mut bar);
+            part.each.push((index + lane, value, bar));
+        }
+        Ok(())
+    }
+
+    /// The states after each step of one trajectory, one after the other.
+    pub fn particles(&self, inputs: usize, index: usize, rollout: Rollout<'_>) -> Result<Vec<f64>> {
+        self.borrow(|work| {
+            let Work { inner, from, to, .. } = work;
+            let rollouts = &[rollout];
+            let mut out = Vec::with_capacity(from.len() * rollout.dts.len());
+            self.start(inner, index, rollouts, from);
+            for k in 0..rollout.dts.len() {
+                self.kernel.step(inner, At { index, k, inputs, rollouts }, from, to);
+                if to.iter().any(|x| !x.is_finite()) {
+                    return Err(Error::NonFinite { trajectory: index, step: k + 1 });
+                }
+                out.extend_from_slice(to);
+                std::mem::swap(from, to);
+            }
+            Ok(out)
+        })
+    }
+}
+
+/// A gradient that is wanted.
+struct Task<'a> {
+    state: usize,
+    inputs: usize,
+    batch: &'a [Rollout<'a>],
+    objective: Objective<'a>,
+}
+
+/// What some trajectories contribute to a gradient.
+struct Part {
+    /// Number, value and cotangent of the start.
+    each: Vec<(usize, f64, Gaussian)>,
+    parameters: Vec<f64>,
+    stats: Stats,
+}
+
+/// A kernel for one trajectory and, where there is one, a kernel for several side by side.
+pub(crate) struct Fleet<N: Transition, W: Transition> {
+    pub one: Pooled<N>,
+    pub many: Option<Pooled<W>>,
+}
+
+impl<N: Transition, W: Transition> Fleet<N, W> {
+    pub fn load(&mut self, sde: &NeuralSde) {
+        self.one.kernel.load(sde);
+        if let Some(many) = &mut self.many {
+            many.kernel.load(sde);
+        }
+    }
+
+    /// Consecutive trajectories that are computed together: as many as the wide kernel takes, if they have the
+    /// same number of steps, or else single ones. What goes together does not depend on the number of threads.
+    fn bundles(&self, batch: &[Rollout<'_>]) -> Vec<Range<usize>> {
+        let mut bundles = Vec::new();
+        let mut first = 0;
+        while first < batch.len() {
+            let wide = self.many.is_some()
+                && batch
+                    .get(first..first + W::WIDTH)
+                    .is_some_and(|some| some.iter().all(|rollout| rollout.dts.len() == some[0].dts.len()));
+            let bundle = first..first + if wide { W::WIDTH } else { 1 };
+            first = bundle.end;
+            bundles.push(bundle);
+        }
+        bundles
+    }
+
+    pub fn solve(
+        &self,
+        state: usize,
+        inputs: usize,
+        batch: &[Rollout<'_>],
+    ) -> Result<(Vec<Trajectory>, Stats)> {
+        let some = |bundle: Range<usize>| {
+            let (index, rollouts) = (bundle.start, &batch[bundle]);
+            match &self.many {
+                Some(many) if rollouts.len() > 1 => many.solve(state, inputs, index, rollouts),
+                _ => self.one.solve(state, inputs, index, rollouts),
+            }
         };
-        let each: Vec<(Trajectory, Stats)> = if batch.len() == 1 {
-            batch.iter().enumerate().map(one).collect::<Result<_>>()?
+        let bundles = self.bundles(batch);
+        let each: Vec<(Vec<Trajectory>, Stats)> = if bundles.len() == 1 {
+            bundles.into_iter().map(some).collect::<Result<_>>()?
         } else {
-            batch.par_iter().enumerate().map(one).collect::<Result<_>>()?
+            bundles.into_par_iter().map(some).collect::<Result<_>>()?
         };
         let mut stats = Stats::default();
-        let trajectories = each
-            .into_iter()
-            .map(|(trajectory, s)| {
-                stats.add(s);
-                trajectory
-            })
-            .collect();
+        let mut trajectories = Vec::with_capacity(batch.len());
+        for (some, s) in each {
+            trajectories.extend(some);
+            stats.add(s);
+        }
         Ok((trajectories, stats))
     }
 
-    /// Runs `one` over the batch in groups of consecutive trajectories and adds up their gradients
-    /// in order.
-    fn grouped(
-        &self,
-        parameters: usize,
-        batch: &[Rollout<'_>],
-        one: impl Fn(&mut Work<K>, usize, &Rollout<'_>) -> Result<(f64, Gaussian)> + Sync,
-    ) -> Result<Gradient> {
-        let size = batch.len().div_ceil(GROUPS).max(1);
-        type Part = (Vec<(f64, Gaussian)>, Vec<f64>, Stats);
-        let parts: Vec<Part> = batch
-            .par_chunks(size)
-            .enumerate()
-            .map(|(group, rollouts)| {
-                self.borrow(|work| {
-                    self.kernel.clear_gradient(&mut work.inner);
-                    let mut each = Vec::with_capacity(rollouts.len());
-                    for (i, rollout) in rollouts.iter().enumerate() {
-                        each.push(one(work, group * size + i, rollout)?);
-                    }
-                    let mut flat = vec![0.0; parameters];
-                    self.kernel.add_gradient(&work.inner, &mut flat);
-                    Ok((each, flat, *K::stats(&mut work.inner)))
-                })
-            })
-            .collect::<Result<_>>()?;
-        let mut out = Gradient {
-            value: 0.0,
-            parameters: vec![0.0; parameters],
-            starts: Vec::new(),
-            stats: Stats::default(),
-        };
-        for (each, flat, stats) in parts {
-            for (value, bar) in each {
-                out.value += value;
-                out.starts.push(bar);
-            }
-            for (to, from) in out.parameters.iter_mut().zip(&flat) {
-                *to += from;
-            }
-            out.stats.add(stats);
-        }
-        Ok(out)
-    }
-
-    fn gradient(
+    /// Groups of consecutive bundles go over the cores; their gradients are added up in order.
+    pub fn gradient(
         &self,
         state: usize,
         inputs: usize,
@@ -253,68 +382,39 @@ impl<K: Transition> Pooled<K> {
         batch: &[Rollout<'_>],
         objective: Objective<'_>,
     ) -> Result<Gradient> {
-        self.grouped(parameters, batch, |work, index, rollout| {
-            let (n, steps) = (self.kernel.state_len(), rollout.dts.len());
-            let Work { inner, from: from_bar, to: to_bar, tapes } = work;
-            let each = self.kernel.tape_bytes();
-            let keep = steps * each <= if each < LARGE { KEPT } else { KEPT_LARGE };
-            let tape = |k: usize| if keep { k } else { 0 };
-            let wanted = if keep { steps } else { 1 };
-            tapes.resize_with(tapes.len().max(wanted), || self.kernel.tape());
-            let u = |k: usize| &rollout.inputs[k * inputs..(k + 1) * inputs];
-            let mut states = vec![0.0; n * (steps + 1)];
-            self.kernel.start(inner, index, rollout.start, &mut states[..n]);
-            let mut trajectory = Trajectory::zeros(state, steps);
-            for k in 0..steps {
-                let (from, to) = states[k * n..].split_at_mut(n);
-                let to = &mut to[..n];
-                self.kernel.record(inner, &mut tapes[tape(k)], index, k, rollout.dts[k], u(k), from, to);
-                finite(index, k, to)?;
-                let (mean, cov) = trajectory.at_mut(k);
-                self.kernel.observe(inner, to, mean, cov);
-            }
-            let mut bar = Trajectory::zeros(state, steps);
-            let value = objective(index, &trajectory, &mut bar)?;
-            to_bar.fill(0.0);
-            for k in (0..steps).rev() {
-                let (mean_bar, cov_bar) = bar.at_mut(k);
-                let (from, to) = states[k * n..].split_at_mut(n);
-                let to = &mut to[..n];
-                // Many objectives look at the last step only.
-                if mean_bar.iter().chain(&*cov_bar).any(|x| *x != 0.0) {
-                    symmetrise(cov_bar, state);
-                    self.kernel.observe_pull(inner, to, mean_bar, cov_bar, to_bar);
+        let task = Task { state, inputs, batch, objective };
+        let bundles = self.bundles(batch);
+        let parts: Vec<Part> = bundles
+            .par_chunks(bundles.len().div_ceil(GROUPS).max(1))
+            .map(|group| {
+                let mut part =
+                    Part { each: Vec::new(), parameters: vec![0.0; parameters], stats: Stats::default() };
+                let (wide, single): (Vec<_>, Vec<_>) = group.iter().cloned().partition(|b| b.len() > 1);
+                if let Some(many) = &self.many {
+                    many.add_gradient(&task, &wide, &mut part)?;
                 }
-                let tape = &mut tapes[tape(k)];
-                if !keep && k + 1 < steps {
-                    self.kernel.record(inner, tape, index, k, rollout.dts[k], u(k), from, to);
-                }
-                self.kernel.pull(inner, tape, index, k, rollout.dts[k], u(k), from, to_bar, from_bar);
-                std::mem::swap(from_bar, to_bar);
+                self.one.add_gradient(&task, &single, &mut part)?;
+                part.each.sort_unstable_by_key(|each| each.0);
+                Ok(part)
+            })
+            .collect::<Result<_>>()?;
+        let mut out = Gradient {
+            value: 0.0,
+            parameters: vec![0.0; parameters],
+            starts: Vec::with_capacity(batch.len()),
+            stats: Stats::default(),
+        };
+        for part in parts {
+            for (_, value, bar) in part.each {
+                out.value += value;
+                out.starts.push(bar);
             }
-            Ok((value, self.start_bar(inner, index, rollout, to_bar)))
-        })
-    }
-
-    fn start_bar(
-        &self,
-        work: &mut K::Work,
-        index: usize,
-        rollout: &Rollout<'_>,
-        state_bar: &[f64],
-    ) -> Gaussian {
-        let d = rollout.start.dim();
-        let mut bar = Gaussian { mean: vec![0.0; d], cov: vec![0.0; d * d] };
-        self.kernel.start_pull(work, index, rollout.start, state_bar, &mut bar);
-        bar
-    }
-}
-
-fn finite(trajectory: usize, k: usize, state: &[f64]) -> Result<()> {
-    if state.iter().all(|x| x.is_finite()) {
-        Ok(())
-    } else {
-        Err(Error::NonFinite { trajectory, step: k + 1 })
+            for (to, from) in out.parameters.iter_mut().zip(&part.parameters) {
+                *to += from;
+            }
+            out.stats.add(part.stats);
+        }
+        Ok(out)
     }
 }
 
@@ -325,158 +425,6 @@ fn symmetrise(m: &mut [f64], n: usize) {
             let mean = 0.5 * (m[i * n + j] + m[j * n + i]);
             m[i * n + j] = mean;
             m[j * n + i] = mean;
-        }
-    }
-}
-
-/// The kernels, in both precisions. One per solver, so their sizes do not matter.
-#[allow(clippy::large_enum_variant)]
-pub(crate) enum Engine {
-    Bmm64(Pooled<Bmm<f64>>),
-    Bmm32(Pooled<Bmm<f32>>),
-    Cubature64(Pooled<Cubature<f64>>),
-    Cubature32(Pooled<Cubature<f32>>),
-    MonteCarlo64(Pooled<MonteCarlo<f64>>),
-    MonteCarlo32(Pooled<MonteCarlo<f32>>),
-}
-
-#[allow(clippy::large_enum_variant)]
-pub(crate) enum EngineWork {
-    Bmm64(Work<Bmm<f64>>),
-    Bmm32(Work<Bmm<f32>>),
-    Cubature64(Work<Cubature<f64>>),
-    Cubature32(Work<Cubature<f32>>),
-    MonteCarlo64(Work<MonteCarlo<f64>>),
-    MonteCarlo32(Work<MonteCarlo<f32>>),
-}
-
-macro_rules! each {
-    ($self:expr, $k:ident => $do:expr) => {
-        match $self {
-            Engine::Bmm64($k) => $do,
-            Engine::Bmm32($k) => $do,
-            Engine::Cubature64($k) => $do,
-            Engine::Cubature32($k) => $do,
-            Engine::MonteCarlo64($k) => $do,
-            Engine::MonteCarlo32($k) => $do,
-        }
-    };
-}
-
-macro_rules! each_work {
-    ($self:expr, $work:expr, $k:ident, $w:ident => $do:expr) => {
-        match ($self, $work) {
-            (Engine::Bmm64($k), EngineWork::Bmm64($w)) => $do,
-            (Engine::Bmm32($k), EngineWork::Bmm32($w)) => $do,
-            (Engine::Cubature64($k), EngineWork::Cubature64($w)) => $do,
-            (Engine::Cubature32($k), EngineWork::Cubature32($w)) => $do,
-            (Engine::MonteCarlo64($k), EngineWork::MonteCarlo64($w)) => $do,
-            (Engine::MonteCarlo32($k), EngineWork::MonteCarlo32($w)) => $do,
-            _ => unreachable!("a predictor holds the workspace of its own solver"),
-        }
-    };
-}
-
-impl Engine {
-    pub fn new(sde: &NeuralSde, options: Options) -> Result<Self> {
-        let (moments, form) = (options.moments, options.covariance);
-        Ok(match (options.method, options.precision) {
-            (Method::Bmm, Precision::F64) => Engine::Bmm64(Pooled::new(Bmm::new(sde, moments, form))),
-            (Method::Bmm, Precision::F32) => Engine::Bmm32(Pooled::new(Bmm::new(sde, moments, form))),
-            (Method::Cubature(u), Precision::F64) => Engine::Cubature64(Pooled::new(Cubature::new(sde, u)?)),
-            (Method::Cubature(u), Precision::F32) => Engine::Cubature32(Pooled::new(Cubature::new(sde, u)?)),
-            (Method::MonteCarlo { samples, seed }, Precision::F64) => {
-                Engine::MonteCarlo64(Pooled::new(MonteCarlo::new(sde, samples, seed)?))
-            }
-            (Method::MonteCarlo { samples, seed }, Precision::F32) => {
-                Engine::MonteCarlo32(Pooled::new(MonteCarlo::new(sde, samples, seed)?))
-            }
-        })
-    }
-
-    pub fn load(&mut self, sde: &NeuralSde) {
-        each!(self, k => k.kernel.load(sde));
-    }
-
-    pub fn solve(
-        &self,
-        state: usize,
-        inputs: usize,
-        batch: &[Rollout<'_>],
-    ) -> Result<(Vec<Trajectory>, Stats)> {
-        each!(self, k => k.solve(state, inputs, batch))
-    }
-
-    pub fn gradient(
-        &self,
-        state: usize,
-        inputs: usize,
-        parameters: usize,
-        batch: &[Rollout<'_>],
-        objective: Objective<'_>,
-    ) -> Result<Gradient> {
-        each!(self, k => k.gradient(state, inputs, parameters, batch, objective))
-    }
-
-    pub fn work(&self) -> EngineWork {
-        match self {
-            Engine::Bmm64(k) => EngineWork::Bmm64(k.work()),
-            Engine::Bmm32(k) => EngineWork::Bmm32(k.work()),
-            Engine::Cubature64(k) => EngineWork::Cubature64(k.work()),
-            Engine::Cubature32(k) => EngineWork::Cubature32(k.work()),
-            Engine::MonteCarlo64(k) => EngineWork::MonteCarlo64(k.work()),
-            Engine::MonteCarlo32(k) => EngineWork::MonteCarlo32(k.work()),
-        }
-    }
-
-    pub fn predict(
-        &self,
-        inputs: usize,
-        work: &mut EngineWork,
-        rollout: Rollout<'_>,
-        out: &mut Trajectory,
-    ) -> Result<()> {
-        each_work!(self, work, k, w => k.predict(w, inputs, 0, &rollout, out))
-    }
-
-    pub fn sample(&self, inputs: usize, index: usize, rollout: Rollout<'_>) -> Result<Vec<f64>> {
-        match self {
-            Engine::MonteCarlo64(k) => k.particles(inputs, index, &rollout),
-            Engine::MonteCarlo32(k) => k.particles(inputs, index, &rollout),
-            _ => Err(Error::Architecture {
-                net: "solver".into(),
-                why: "only Monte Carlo has particles; choose Method::MonteCarlo".into(),
-            }),
-        }
-    }
-}
-
-impl<K: Transition> Pooled<K> {
-    /// The states after each step, one after the other.
-    fn particles(&self, inputs: usize, index: usize, rollout: &Rollout<'_>) -> Result<Vec<f64>> {
-        self.borrow(|work| {
-            let Work { inner, from, to, .. } = work;
-            let mut out = Vec::with_capacity(from.len() * rollout.dts.len());
-            self.kernel.start(inner, index, rollout.start, from);
-            for k in 0..rollout.dts.len() {
-                self.step(inner, inputs, index, k, rollout, from, to)?;
-                out.extend_from_slice(to);
-                std::mem::swap(from, to);
-            }
-            Ok(out)
-        })
-    }
-}
-
-impl EngineWork {
-    pub fn stats(&mut self) -> Stats {
-        match self {
-            EngineWork::Bmm64(w) => *Bmm::<f64>::stats(&mut w.inner),
-            EngineWork::Bmm32(w) => *Bmm::<f32>::stats(&mut w.inner),
-            EngineWork::Cubature64(w) => *Cubature::<f64>::stats(&mut w.inner),
-            EngineWork::Cubature32(w) => *Cubature::<f32>::stats(&mut w.inner),
-            EngineWork::MonteCarlo64(w) => *MonteCarlo::<f64>::stats(&mut w.inner),
-            EngineWork::MonteCarlo32(w) => *MonteCarlo::<f32>::stats(&mut w.inner),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Drift and diffusion on points: `f(x, u)` and `L(x, u)` for many `x` at once, with adjoints.
 
 use super::noise::{Noise, triangle};
-use crate::kernel::{Mat, Real};
+use crate::kernel::{Mat, Real, Single};
 use crate::network::{Chain, ChainGrad};
 use crate::points::{Masks, PointTape};
 use crate::sde::NeuralSde;
 use std::ops::Range;
 
-pub(crate) struct Field<T> {
+pub(crate) struct Field<T: Real> {
     drift: Chain<T>,
     noise: Noise<T>,
     pub state: usize,
@@ -20,7 +20,7 @@ pub(crate) struct FieldWork<T> {
     scale_bar: Vec<f64>,
 }
 
-impl<T: Real> Field<T> {
+impl<T: Single> Field<T> {
     pub fn new(sde: &NeuralSde) -> Self {
         Field { drift: Chain::new(sde.drift()), noise: Noise::new(sde), state: sde.state() }
     }
@@ -170,7 +170,7 @@ impl<T: Real> Field<T> {
 }
 
 /// Rows `[x, u]`, as far as the network reads.
-fn fill<T: Real>(to: &mut Mat<T>, x: &[f64], u: &[f64], state: usize) {
+fn fill<T: Single>(to: &mut Mat<T>, x: &[f64], u: &[f64], state: usize) {
     for (p, x) in x.chunks_exact(state).enumerate() {
         for (to, from) in to.row_mut(p).iter_mut().zip(x.iter().chain(u)) {
             *to = T::of(*from);
@@ -178,7 +178,7 @@ fn fill<T: Real>(to: &mut Mat<T>, x: &[f64], u: &[f64], state: usize) {
     }
 }
 
-fn add<T: Real>(from: &Mat<T>, x_bar: &mut [f64], state: usize) {
+fn add<T: Single>(from: &Mat<T>, x_bar: &mut [f64], state: usize) {
     for (p, x_bar) in x_bar.chunks_exact_mut(state).enumerate() {
         for (to, from) in x_bar.iter_mut().zip(from.row(p)) {
             *to += from.f64();

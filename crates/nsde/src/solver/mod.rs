@@ -3,6 +3,7 @@
 mod bmm;
 mod cubature;
 mod driver;
+mod engine;
 mod field;
 mod monte_carlo;
 mod noise;
@@ -12,7 +13,7 @@ use crate::flow::Shape;
 use crate::gaussian::{self, Gaussian};
 use crate::layer::Moments;
 use crate::sde::NeuralSde;
-use driver::Engine;
+use engine::{Engine, EngineWork};
 
 /// How a Gaussian is carried over one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -227,7 +228,9 @@ pub struct Gradient {
 
 /// A neural SDE made ready for prediction and gradients by one method.
 ///
-/// Work on a batch is shared over cores; the results do not depend on how many there are.
+/// Work on a batch is shared over cores; the results do not depend on how many there are. BMM computes several
+/// trajectories of a batch side by side (eight in `f32`, four in `f64`): the last digits of one may depend on
+/// which others it goes with.
 pub struct Solver {
     state: usize,
     inputs: usize,
@@ -299,7 +302,7 @@ impl Solver {
 /// for control loops.
 pub struct Predictor<'a> {
     solver: &'a Solver,
-    work: driver::EngineWork,
+    work: EngineWork,
 }
 
 impl Predictor<'_> {

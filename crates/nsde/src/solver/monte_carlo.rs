@@ -8,18 +8,18 @@
 //! the stream of the trajectory and the block of the step.
 
 use super::Stats;
-use super::driver::Transition;
+use super::driver::{At, Transition};
 use super::field::{Field, FieldWork};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
 use crate::kernel::tile::{Left, Part, product};
-use crate::kernel::{Mat, Real, cholesky};
+use crate::kernel::{Mat, Single, cholesky};
 use crate::points::Masks;
 use crate::random;
 use crate::sde::NeuralSde;
 use rand_distr::{Distribution, StandardNormal};
 
-pub(crate) struct MonteCarlo<T> {
+pub(crate) struct MonteCarlo<T: Single> {
     field: Field<T>,
     samples: usize,
     seed: u64,
@@ -59,7 +59,7 @@ impl<T> MonteCarloWork<T> {
     }
 }
 
-impl<T: Real> MonteCarlo<T> {
+impl<T: Single> MonteCarlo<T> {
     pub fn new(sde: &NeuralSde, samples: usize, seed: u64) -> Result<Self> {
         if samples < 2 {
             return Err(Error::Range {
@@ -79,18 +79,19 @@ impl<T: Real> MonteCarlo<T> {
     }
 
     /// Draws masks and noise of a step and evaluates the networks.
-    fn forward(&self, w: &mut MonteCarloWork<T>, trajectory: usize, k: usize, u: &[f64], from: &[f64]) {
-        let mut rng = random::stream(self.seed, trajectory, k + 1);
-        self.field.eval(&mut w.field, from, u, Masks::Draw(&mut rng));
+    fn forward(&self, w: &mut MonteCarloWork<T>, at: At<'_>, from: &[f64]) {
+        let mut rng = random::stream(self.seed, at.index, at.k + 1);
+        self.field.eval(&mut w.field, from, at.u(0), Masks::Draw(&mut rng));
         if self.field.is_noisy() {
             w.normals.fill_with(|| StandardNormal.sample(&mut rng));
         }
     }
 }
 
-impl<T: Real> Transition for MonteCarlo<T> {
+impl<T: Single> Transition for MonteCarlo<T> {
     type Work = MonteCarloWork<T>;
     type Tape = ();
+    const WIDTH: usize = 1;
 
     fn state_len(&self) -> usize {
         self.samples * self.field.state
@@ -160,18 +161,10 @@ impl<T: Real> Transition for MonteCarlo<T> {
         cholesky::factor_pull(&w.root, d, &mut w.root_bar, &mut bar.cov);
     }
 
-    fn step(
-        &self,
-        w: &mut MonteCarloWork<T>,
-        trajectory: usize,
-        k: usize,
-        dt: f64,
-        u: &[f64],
-        from: &[f64],
-        to: &mut [f64],
-    ) {
+    fn step(&self, w: &mut MonteCarloWork<T>, at: At<'_>, from: &[f64], to: &mut [f64]) {
+        let dt = at.dt(0);
         let d = self.field.state;
-        self.forward(w, trajectory, k, u, from);
+        self.forward(w, at, from);
         let root = dt.sqrt();
         for p in 0..self.samples {
             self.field.noise(&w.field, p, &mut w.noise);
@@ -184,34 +177,22 @@ impl<T: Real> Transition for MonteCarlo<T> {
         }
     }
 
-    fn record(
-        &self,
-        w: &mut MonteCarloWork<T>,
-        _: &mut (),
-        trajectory: usize,
-        k: usize,
-        dt: f64,
-        u: &[f64],
-        from: &[f64],
-        to: &mut [f64],
-    ) {
-        self.step(w, trajectory, k, dt, u, from, to);
+    fn record(&self, w: &mut MonteCarloWork<T>, _: &mut (), at: At<'_>, from: &[f64], to: &mut [f64]) {
+        self.step(w, at, from, to);
     }
 
     fn pull(
         &self,
         w: &mut MonteCarloWork<T>,
         _: &mut (),
-        trajectory: usize,
-        k: usize,
-        dt: f64,
-        u: &[f64],
+        at: At<'_>,
         from: &[f64],
         to_bar: &[f64],
         from_bar: &mut [f64],
     ) {
+        let dt = at.dt(0);
         let d = self.field.state;
-        self.forward(w, trajectory, k, u, from);
+        self.forward(w, at, from);
         let root = dt.sqrt();
         from_bar.copy_from_slice(to_bar);
         for p in 0..self.samples {
@@ -233,7 +214,7 @@ impl<T: Real> Transition for MonteCarlo<T> {
         w.centre(state, mean);
         let scale = 1.0 / (self.samples as f64 - 1.0);
         product(&mut w.square, false, scale, Left::Transposed(&w.off), &w.off, Part::Symmetric);
-        w.square.get_f64(cov);
+        w.square.get_lane(0, cov);
     }
 
     fn observe_pull(

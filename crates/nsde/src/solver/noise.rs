@@ -3,8 +3,8 @@
 //! The paper calls `Q` central; it is a raw second moment. A diagonal `L` needs only the diagonal of
 //! the diffusion network's covariance, a full one `Q_ij = Σ_c E[L_ic L_jc]`.
 
-use super::CovarianceForm;
-use super::Stats;
+use super::driver::At;
+use super::{CovarianceForm, Stats};
 use crate::flow::{Base, Covariance, Shape, Variance};
 use crate::kernel::tile::Part;
 use crate::kernel::{Mat, Real};
@@ -12,7 +12,7 @@ use crate::layer::Moments;
 use crate::network::{Chain, ChainGrad, Room, Tape};
 use crate::sde::{Diffusion, NeuralSde};
 
-pub(crate) enum Noise<T> {
+pub(crate) enum Noise<T: Real> {
     Net {
         chain: Chain<T>,
         full: bool,
@@ -50,12 +50,15 @@ pub(crate) struct NoiseTape<T>(Option<(Tape<T>, Entries<T>)>);
 pub(crate) struct NoiseWork<T> {
     net: Option<NetWork<T>>,
     scale_bar: Vec<f64>,
+    pub stats: Stats,
 }
 
 struct NetWork<T> {
     room: Room<T>,
     grad: ChainGrad<T>,
     entries: EntriesRoom<T>,
+    /// `∂ℓ/∂Σ` through the network.
+    base_bar: Mat<T>,
 }
 
 /// Second moments of the entries of `L`.
@@ -146,11 +149,12 @@ impl<T: Real> Noise<T> {
                     } else {
                         EntriesRoom::Diagonal(vec![T::ZERO; out], Mat::zeros(out, state))
                     },
+                    base_bar: Mat::zeros(state, state),
                 })
             }
             _ => None,
         };
-        NoiseWork { net, scale_bar: self.scale_bar() }
+        NoiseWork { net, scale_bar: self.scale_bar(), stats: Stats::default() }
     }
 
     /// A zero cotangent of the constant `L`, dense.
@@ -161,7 +165,7 @@ impl<T: Real> Noise<T> {
         }
     }
 
-    /// Adds `dt · Q` at `x ~ N(mean, Σ)`, inputs `u`, to `cov`; `root` is `√Σ` for a white base.
+    /// Pushes `x ~ N(mean, Σ)` through the network, if there is one; `root` is `√Σ` for a white base.
     pub fn push(
         &self,
         tape: &mut NoiseTape<T>,
@@ -169,26 +173,36 @@ impl<T: Real> Noise<T> {
         mean: &[T],
         base: Base<'_, T>,
         root: Option<&Mat<T>>,
-        u: &[f64],
-        dt: f64,
+        at: At<'_>,
         moments: Moments,
-        stats: &mut Stats,
-        cov: &mut Mat<T>,
     ) {
+        if let (
+            Noise::Net { chain, .. },
+            Some((tape, entries)),
+            Some(NetWork { room, entries: scratch, .. }),
+        ) = (self, &mut tape.0, &mut work.net)
+        {
+            set_start(tape, mean, root, at, mean.len(), chain.widths[0]);
+            chain.push(base, tape, room, moments, &mut work.stats);
+            match (entries, scratch) {
+                (Entries::Full(second), EntriesRoom::Full(covariance, _)) => {
+                    covariance.push(second, tape.end(), base, Part::Symmetric);
+                }
+                (Entries::Diagonal(variance), _) => variance.push(tape.end(), base),
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds `Δt Q` of what was pushed to `cov`.
+    pub fn add(&self, tape: &NoiseTape<T>, at: At<'_>, cov: &mut Mat<T>) {
         let d = cov.rows;
-        match (self, &mut tape.0, &mut work.net) {
-            (
-                Noise::Net { chain, .. },
-                Some((tape, entries)),
-                Some(NetWork { room, entries: scratch, .. }),
-            ) => {
-                set_start(tape, mean, root, u, d, chain.widths[0]);
-                chain.push(base, tape, room, moments, stats);
+        match (self, &tape.0) {
+            (Noise::Net { .. }, Some((tape, entries))) => {
                 let out = tape.end();
-                let dt = T::of(dt);
-                match (entries, scratch) {
-                    (Entries::Full(second), EntriesRoom::Full(covariance, _)) => {
-                        covariance.push(second, out, base, Part::Symmetric);
+                let dt = T::lanes(|lane| at.dt(lane));
+                match entries {
+                    Entries::Full(second) => {
                         for i in 0..d {
                             for j in 0..=i {
                                 let mut q = T::ZERO;
@@ -203,20 +217,18 @@ impl<T: Real> Noise<T> {
                             }
                         }
                     }
-                    (Entries::Diagonal(variance), _) => {
-                        variance.push(out, base);
+                    Entries::Diagonal(variance) => {
                         for i in 0..d {
                             let q = variance.var[i] + out.mean[i] * out.mean[i];
                             *cov.at_mut(i, i) += dt * q;
                         }
                     }
-                    _ => {}
                 }
             }
-            (Noise::Constant { second, .. }, ..) => {
+            (Noise::Constant { second, .. }, _) => {
                 for i in 0..d {
                     for (to, q) in cov.row_mut(i).iter_mut().zip(&second[i * d..(i + 1) * d]) {
-                        *to += T::of(dt * q);
+                        *to += T::lanes(|lane| at.dt(lane) * q);
                     }
                 }
             }
@@ -224,26 +236,24 @@ impl<T: Real> Noise<T> {
         }
     }
 
-    /// Adjoint of [`push`](Self::push), at the tape it left: adds to `mean_bar`, `base_bar` and the
-    /// gradient.
+    /// Adjoint of [`push`](Self::push) and [`add`](Self::add), at the tape they left: adds to the gradient.
     pub fn pull(
         &self,
         tape: &mut NoiseTape<T>,
         work: &mut NoiseWork<T>,
         base: &Mat<T>,
-        dt: f64,
+        at: At<'_>,
         cov_bar: &Mat<T>,
-        mean_bar: &mut [T],
-        base_bar: &mut Mat<T>,
     ) {
         let d = base.rows;
         match (self, &mut tape.0, &mut work.net) {
             (
                 Noise::Net { chain, .. },
                 Some((tape, entries)),
-                Some(NetWork { room, grad, entries: scratch }),
+                Some(NetWork { room, grad, entries: scratch, base_bar }),
             ) => {
-                let dt = T::of(dt);
+                base_bar.fill_zero();
+                let dt = T::lanes(|lane| at.dt(lane));
                 let (out, bar) = (tape.end(), room.end_bar());
                 bar.shape = out.shape;
                 bar.mean.fill(T::ZERO);
@@ -279,19 +289,16 @@ impl<T: Real> Noise<T> {
                     _ => {}
                 }
                 chain.pull(base, tape, room, base_bar, grad);
-                for (to, from) in mean_bar.iter_mut().zip(&room.start_bar().mean).take(d) {
-                    *to += *from;
-                }
             }
             (Noise::Constant { scale, full: false, .. }, ..) => {
                 for i in 0..d {
-                    work.scale_bar[i * d + i] += 2.0 * dt * cov_bar.at(i, i).f64() * scale[i * d + i];
+                    work.scale_bar[i * d + i] += 2.0 * over_time(cov_bar.at(i, i), at) * scale[i * d + i];
                 }
             }
             (Noise::Constant { scale, .. }, ..) => {
                 for i in 0..d {
                     for j in 0..d {
-                        let q_bar = dt * cov_bar.at(i, j).f64();
+                        let q_bar = over_time(cov_bar.at(i, j), at);
                         for c in 0..=i.min(j) {
                             work.scale_bar[i * d + c] += q_bar * scale[j * d + c];
                             work.scale_bar[j * d + c] += q_bar * scale[i * d + c];
@@ -300,6 +307,16 @@ impl<T: Real> Noise<T> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Adds what [`pull`](Self::pull) found for mean and covariance of the state.
+    pub fn add_bars(&self, work: &NoiseWork<T>, mean_bar: &mut [T], cov_bar: &mut Mat<T>) {
+        if let Some(NetWork { room, base_bar, .. }) = &work.net {
+            for (to, from) in mean_bar.iter_mut().zip(&room.start_bar().mean) {
+                *to += *from;
+            }
+            cov_bar.add_assign(base_bar);
         }
     }
 
@@ -334,20 +351,25 @@ impl<T: Real> Noise<T> {
     }
 }
 
+/// `Σ Δt q̄` over the lanes.
+fn over_time<T: Real>(q_bar: T, at: At<'_>) -> f64 {
+    (0..T::LANES).map(|lane| at.dt(lane) * q_bar.lane(lane)).sum()
+}
+
 /// Puts `[mean, u]` at the start of a tape, with the Jacobian `[I; 0]` or, in white coordinates,
 /// `[√Σ; 0]`.
 pub(crate) fn set_start<T: Real>(
     tape: &mut Tape<T>,
     mean: &[T],
     root: Option<&Mat<T>>,
-    u: &[f64],
+    at: At<'_>,
     state: usize,
     width: usize,
 ) {
     let start = tape.start();
     start.mean[..state].copy_from_slice(&mean[..state]);
-    for (to, from) in start.mean[state..width].iter_mut().zip(u) {
-        *to = T::of(*from);
+    for (i, to) in start.mean[state..width].iter_mut().enumerate() {
+        *to = T::lanes(|lane| at.u(lane)[i]);
     }
     match root {
         None => start.jac.set_identity(),

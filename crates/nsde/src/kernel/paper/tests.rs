@@ -1,6 +1,7 @@
 //! The vectorised formula against the scalar one, written out.
 
 use super::*;
+use crate::kernel::Single;
 use crate::layer::smoothed::PairRest;
 
 /// Below this `u² = (ρ/(1+ρ̄))²` the quotients are 0/0 and a series serves.
@@ -84,7 +85,7 @@ struct Check<T> {
     real: std::marker::PhantomData<T>,
 }
 
-impl<T: Real> WithSimd for Check<T> {
+impl<T: Single> WithSimd for Check<T> {
     type Output = ();
 
     fn with_simd<S: Simd>(self, simd: S) {

@@ -1,0 +1,255 @@
+//! Products of matrices of packs ([`lanes`](super::lanes)): one entry is a vector, so rows have no ragged ends
+//! and a transpose costs nothing on the way.
+//!
+//! A left factor of weights is broadcast, entry by entry, against two columns of the right factor that stay in
+//! the first-level cache (`tile.rs`). A left factor of packs is as large as the right one: there six of its rows
+//! stay, and the columns of the right factor pass by.
+
+use super::tile::{Left, Part, pieces};
+use super::{Mat, Real};
+use pulp::{Simd, WithSimd};
+use std::ops::Range;
+
+/// Rows of a tile, and its columns: 12 accumulators.
+const ROWS: usize = 6;
+const COLUMNS: usize = 2;
+
+/// So many terms of the inner sum at a time: six rows of them take 24 kB.
+const TERMS: usize = 128;
+
+/// `out = keep·out + scale·left·right` of packs; what [`product`](super::tile::product) does for them.
+pub(crate) struct Packs<'a, T: Real> {
+    pub out: &'a mut [T],
+    pub rows: Range<usize>,
+    pub stride: usize,
+    pub keep: bool,
+    pub scale: T,
+    pub left: Left<'a, T>,
+    pub right: &'a Mat<T>,
+    pub part: Part,
+}
+
+/// Calls `$f::<T, S, M, N>` for a tile of `$rows × $columns`.
+macro_rules! by_size {
+    ($rows:expr, $columns:expr, $f:ident::<$t:ty, $s:ty>($($arg:expr),* $(,)?)) => {
+        match ($rows, $columns) {
+            (1, 1) => $f::<$t, $s, 1, 1>($($arg),*),
+            (2, 1) => $f::<$t, $s, 2, 1>($($arg),*),
+            (3, 1) => $f::<$t, $s, 3, 1>($($arg),*),
+            (4, 1) => $f::<$t, $s, 4, 1>($($arg),*),
+            (5, 1) => $f::<$t, $s, 5, 1>($($arg),*),
+            (6, 1) => $f::<$t, $s, 6, 1>($($arg),*),
+            (1, _) => $f::<$t, $s, 1, 2>($($arg),*),
+            (2, _) => $f::<$t, $s, 2, 2>($($arg),*),
+            (3, _) => $f::<$t, $s, 3, 2>($($arg),*),
+            (4, _) => $f::<$t, $s, 4, 2>($($arg),*),
+            (5, _) => $f::<$t, $s, 5, 2>($($arg),*),
+            _ => $f::<$t, $s, 6, 2>($($arg),*),
+        }
+    };
+}
+
+/// Rows, split evenly into bands of at most six.
+fn bands(count: usize) -> impl Iterator<Item = Range<usize>> {
+    let bands = count.div_ceil(ROWS);
+    (0..bands).map(move |b| b * count / bands..(b + 1) * count / bands)
+}
+
+impl<T: Real> WithSimd for Packs<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Packs { out, rows, stride, keep, scale, left, right, part } = self;
+        let scale = T::splat(simd, scale);
+        let mut band = [T::splat(simd, T::ZERO); ROWS * TERMS];
+        let out = T::as_simd_mut::<S>(out);
+        let from = T::as_simd::<S>(&right.data);
+        for local in bands(rows.len()) {
+            let first = rows.start + local.start;
+            let height = local.len();
+            let end = if part == Part::All { right.cols } else { right.cols.min(first + height) };
+            let to = &mut out[local.start * stride..local.end * stride];
+            for start in (0..right.rows).step_by(TERMS) {
+                let terms = start..right.rows.min(start + TERMS);
+                let band = &mut band[..terms.len() * height];
+                match left {
+                    Left::Plain(a) => {
+                        let a = T::as_simd::<S>(&a.data[first * a.stride..(first + height) * a.stride]);
+                        for (i, row) in a.chunks_exact(a.len() / height).enumerate() {
+                            for (to, x) in band.chunks_exact_mut(height).zip(&row[terms.clone()]) {
+                                to[i] = *x;
+                            }
+                        }
+                    }
+                    Left::Transposed(a) => {
+                        let a = T::as_simd::<S>(&a.data[terms.start * a.stride..terms.end * a.stride])
+                            .chunks_exact(a.stride);
+                        for (to, row) in band.chunks_exact_mut(height).zip(a) {
+                            // Not `copy_from_slice`: a call for every few vectors.
+                            for (to, x) in to.iter_mut().zip(&row[first..first + height]) {
+                                *to = *x;
+                            }
+                        }
+                    }
+                    // Their tile broadcasts them (`tile.rs`).
+                    Left::Shared(_) => return,
+                }
+                let keep = keep || start > 0;
+                let right = &from[terms.start * right.stride..terms.end * right.stride];
+                for v in (0..end).step_by(COLUMNS) {
+                    by_size!(
+                        height,
+                        right_columns(end, v),
+                        tile::<T, S>(simd, &mut *to, stride, v, keep, scale, band, right, self.right.stride)
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn right_columns(end: usize, v: usize) -> usize {
+    (end - v).min(COLUMNS)
+}
+
+/// `M` rows of the left factor, side by side in `band`, times `N` columns of the right factor from `v` on.
+#[inline(always)]
+fn tile<T: Real, S: Simd, const M: usize, const N: usize>(
+    simd: S,
+    out: &mut [T::Vector<S>],
+    stride: usize,
+    v: usize,
+    keep: bool,
+    scale: T::Vector<S>,
+    band: &[T::Vector<S>],
+    right: &[T::Vector<S>],
+    across: usize,
+) {
+    let mut total = [[T::splat(simd, T::ZERO); N]; M];
+    for (l, r) in band.as_chunks::<M>().0.iter().zip(right.chunks_exact(across)) {
+        let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[v + n]);
+        for i in 0..M {
+            for n in 0..N {
+                total[i][n] = T::vfma(simd, l[i], r[n], total[i][n]);
+            }
+        }
+    }
+    for i in 0..M {
+        for n in 0..N {
+            let to = &mut out[i * stride + v + n];
+            let x = total[i][n];
+            *to = if keep { T::vfma(simd, scale, x, *to) } else { T::vmul(simd, scale, x) };
+        }
+    }
+}
+
+/// `out = R Wᵀ` for a symmetric `R` of packs and weights that all lanes share, given as `Wᵀ`.
+pub(crate) fn times_weights<T: Real>(out: &mut Mat<T>, symmetric: &Mat<T>, weights_t: &Mat<T::One>) {
+    let work = symmetric.rows * symmetric.rows * weights_t.cols;
+    let (columns, stride) = (0..symmetric.rows, out.stride);
+    TimesWeights { out: &mut out.data, stride, columns, symmetric, weights_t }.share(pieces(work));
+}
+
+/// Some columns of `R`, which are rows of the product.
+struct TimesWeights<'a, T: Real> {
+    out: &'a mut [T],
+    stride: usize,
+    columns: Range<usize>,
+    symmetric: &'a Mat<T>,
+    weights_t: &'a Mat<T::One>,
+}
+
+impl<T: Real> TimesWeights<'_, T> {
+    /// Shares the columns over the cores.
+    fn share(self, pieces: usize) {
+        let count = self.columns.len();
+        if pieces < 2 || count < 2 * COLUMNS {
+            return T::dispatch(self);
+        }
+        let TimesWeights { out, stride, columns, symmetric, weights_t } = self;
+        let few = pieces / 2;
+        let half = (count * few / pieces).next_multiple_of(COLUMNS);
+        let (above, below) = out.split_at_mut(half * stride);
+        let (left, right) = (columns.start..columns.start + half, columns.start + half..columns.end);
+        rayon::join(
+            || TimesWeights { out: above, stride, columns: left, symmetric, weights_t }.share(few),
+            || TimesWeights { out: below, stride, columns: right, symmetric, weights_t }.share(pieces - few),
+        );
+    }
+}
+
+impl<T: Real> WithSimd for TimesWeights<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let TimesWeights { out, stride, columns: all, symmetric, weights_t } = self;
+        let n = symmetric.rows;
+        let from = T::as_simd::<S>(&symmetric.data);
+        let to = T::as_simd_mut::<S>(out);
+        let mut panel = [T::splat(simd, T::ZERO); COLUMNS * TERMS];
+        for (v, to) in all.clone().step_by(COLUMNS).zip(to.chunks_mut(COLUMNS * stride)) {
+            let columns = right_columns(all.end, v);
+            for start in (0..n).step_by(TERMS) {
+                let terms = start..n.min(start + TERMS);
+                let panel = &mut panel[..terms.len() * columns];
+                let source = from[terms.start * symmetric.stride..].chunks_exact(symmetric.stride);
+                for (to, row) in panel.chunks_exact_mut(columns).zip(source) {
+                    to[0] = row[v];
+                    if columns == COLUMNS {
+                        to[1] = row[v + 1];
+                    }
+                }
+                let weights = &weights_t.data[terms.start * weights_t.stride..terms.end * weights_t.stride];
+                for band in bands(weights_t.cols) {
+                    by_size!(
+                        band.len(),
+                        columns,
+                        weights_tile::<T, S>(
+                            simd,
+                            &mut *to,
+                            stride,
+                            band.start,
+                            start > 0,
+                            panel,
+                            weights,
+                            weights_t.stride
+                        )
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// `M` rows of weights from `row` on times `N` columns, stored transposed.
+#[inline(always)]
+fn weights_tile<T: Real, S: Simd, const M: usize, const N: usize>(
+    simd: S,
+    out: &mut [T::Vector<S>],
+    stride: usize,
+    row: usize,
+    keep: bool,
+    panel: &[T::Vector<S>],
+    weights: &[T::One],
+    across: usize,
+) {
+    let mut total = [[T::splat(simd, T::ZERO); N]; M];
+    for (l, r) in weights.chunks_exact(across).zip(panel.as_chunks::<N>().0) {
+        let l: [T::One; M] = std::array::from_fn(|i| l[row + i]);
+        for i in 0..M {
+            let x = T::spread(simd, l[i]);
+            for n in 0..N {
+                total[i][n] = T::vfma(simd, x, r[n], total[i][n]);
+            }
+        }
+    }
+    for n in 0..N {
+        for i in 0..M {
+            let to = &mut out[n * stride + row + i];
+            let x = total[i][n];
+            *to = if keep { T::vadd(simd, x, *to) } else { x };
+        }
+    }
+}
