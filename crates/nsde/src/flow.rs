@@ -7,6 +7,7 @@
 //! `Σ' = (I + Δt J) Σ (I + Δt J)ᵀ + Δt² R + Δt Q` is positive semi-definite by construction, in
 //! floating point too. It is also cheaper: the first linear layer has `R = 0`.
 
+use crate::kernel::abreast::gram;
 use crate::kernel::mat::padded;
 use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, Real, rows};
@@ -62,7 +63,7 @@ impl<T: Real> Flow<T> {
     }
 
     /// `R_ii`.
-    #[inline]
+    #[inline(always)]
     pub fn rest(&self, i: usize) -> T {
         match self.shape {
             Shape::Zero => T::ZERO,
@@ -72,7 +73,7 @@ impl<T: Real> Flow<T> {
     }
 
     /// The same, to be changed; `R` is not zero.
-    #[inline]
+    #[inline(always)]
     pub fn rest_mut(&mut self, i: usize) -> &mut T {
         match self.shape {
             Shape::Full => self.resid.at_mut(i, i),
@@ -122,14 +123,6 @@ impl<T: Real> Covariance<T> {
 
     /// Forms `B` of `h`, or its lower triangle, in `cov`.
     pub fn push(&mut self, cov: &mut Mat<T>, h: &Flow<T>, base: Base<'_, T>, part: Part) {
-        self.jac_t.transpose_from(&h.jac);
-        let cross_t = match base {
-            Base::Cov(base) => {
-                product(&mut self.cross_t, false, T::ONE, Left::Transposed(base), &self.jac_t, Part::All);
-                &self.cross_t
-            }
-            Base::White => &self.jac_t,
-        };
         let keep = match h.shape {
             Shape::Zero => false,
             Shape::Diagonal => {
@@ -141,6 +134,17 @@ impl<T: Real> Covariance<T> {
                 cov.copy_lower_from(&h.resid);
                 true
             }
+        };
+        if matches!(base, Base::White) && T::LANES > 1 && part == Part::Lower {
+            return gram(cov, keep, &h.jac);
+        }
+        self.jac_t.transpose_from(&h.jac);
+        let cross_t = match base {
+            Base::Cov(base) => {
+                product(&mut self.cross_t, false, T::ONE, Left::Transposed(base), &self.jac_t, Part::All);
+                &self.cross_t
+            }
+            Base::White => &self.jac_t,
         };
         product(cov, keep, T::ONE, Left::Transposed(cross_t), &self.jac_t, part);
     }

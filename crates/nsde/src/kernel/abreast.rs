@@ -17,18 +17,6 @@ const COLUMNS: usize = 2;
 /// So many terms of the inner sum at a time: six rows of them take 24 kB.
 const TERMS: usize = 128;
 
-/// `out = keep·out + scale·left·right` of packs; what [`product`](super::tile::product) does for them.
-pub(crate) struct Packs<'a, T: Real> {
-    pub out: &'a mut [T],
-    pub rows: Range<usize>,
-    pub stride: usize,
-    pub keep: bool,
-    pub scale: T,
-    pub left: Left<'a, T>,
-    pub right: &'a Mat<T>,
-    pub part: Part,
-}
-
 /// Calls `$f::<T, S, M, N>` for a tile of `$rows × $columns`.
 macro_rules! by_size {
     ($rows:expr, $columns:expr, $f:ident::<$t:ty, $s:ty>($($arg:expr),* $(,)?)) => {
@@ -47,6 +35,106 @@ macro_rules! by_size {
             _ => $f::<$t, $s, 6, 2>($($arg),*),
         }
     };
+}
+
+/// `out = keep·out + scale·left·right` of packs; what [`product`](super::tile::product) does for them.
+pub(crate) struct Packs<'a, T: Real> {
+    pub out: &'a mut [T],
+    pub rows: Range<usize>,
+    pub stride: usize,
+    pub keep: bool,
+    pub scale: T,
+    pub left: Left<'a, T>,
+    pub right: &'a Mat<T>,
+    pub part: Part,
+}
+
+/// `out += J Jᵀ` below the diagonal and next to it; without `keep`, `out = J Jᵀ`.
+pub(crate) fn gram<T: Real>(out: &mut Mat<T>, keep: bool, jac: &Mat<T>) {
+    let work = out.rows * out.rows * jac.cols / 2;
+    let (rows, stride) = (0..out.rows, out.stride);
+    Gram { out: &mut out.data, rows, stride, keep, jac }.share(pieces(work));
+}
+
+/// Some rows of it.
+struct Gram<'a, T> {
+    out: &'a mut [T],
+    rows: Range<usize>,
+    stride: usize,
+    keep: bool,
+    jac: &'a Mat<T>,
+}
+
+impl<T: Real> Gram<'_, T> {
+    fn share(self, pieces: usize) {
+        let count = self.rows.len();
+        if pieces < 2 || count < 2 * ROWS {
+            return T::dispatch(self);
+        }
+        let Gram { out, rows, stride, keep, jac } = self;
+        // Most of a triangle's work lies in its last rows.
+        let half = (count * 7 / 10).next_multiple_of(ROWS).min(count - 1);
+        let (above, below) = out.split_at_mut(half * stride);
+        let (top, bottom) = (rows.start..rows.start + half, rows.start + half..rows.end);
+        rayon::join(
+            || Gram { out: above, rows: top, stride, keep, jac }.share(pieces / 2),
+            || Gram { out: below, rows: bottom, stride, keep, jac }.share(pieces - pieces / 2),
+        );
+    }
+}
+
+impl<T: Real> WithSimd for Gram<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Gram { out, rows, stride, keep, jac } = self;
+        let out = T::as_simd_mut::<S>(out);
+        let from = T::as_simd::<S>(&jac.data);
+        for local in bands(rows.len()) {
+            let (first, height) = (rows.start + local.start, local.len());
+            let to = &mut out[local.start * stride..local.end * stride];
+            let end = first + height;
+            for v in (0..end).step_by(COLUMNS) {
+                by_size!(
+                    height,
+                    right_columns(end, v),
+                    gram_tile::<T, S>(simd, &mut *to, stride, v, keep, from, jac.stride, first, jac.cols)
+                );
+            }
+        }
+    }
+}
+
+/// `M` rows from `first` on times `N` rows from `v` on.
+#[inline(always)]
+fn gram_tile<T: Real, S: Simd, const M: usize, const N: usize>(
+    simd: S,
+    out: &mut [T::Vector<S>],
+    stride: usize,
+    v: usize,
+    keep: bool,
+    jac: &[T::Vector<S>],
+    across: usize,
+    first: usize,
+    terms: usize,
+) {
+    let left: [&[T::Vector<S>]; M] = std::array::from_fn(|i| &jac[(first + i) * across..][..terms]);
+    let right: [&[T::Vector<S>]; N] = std::array::from_fn(|n| &jac[(v + n) * across..][..terms]);
+    let mut total = [[T::splat(simd, T::ZERO); N]; M];
+    for k in 0..terms {
+        for i in 0..M {
+            for n in 0..N {
+                total[i][n] = T::vfma(simd, left[i][k], right[n][k], total[i][n]);
+            }
+        }
+    }
+    for i in 0..M {
+        for n in 0..N {
+            let to = &mut out[i * stride + v + n];
+            *to = if keep { T::vadd(simd, total[i][n], *to) } else { total[i][n] };
+        }
+    }
 }
 
 /// Rows, split evenly into bands of at most six.

@@ -1,7 +1,7 @@
 //! Small dense kernels, the home of SIMD: everything above speaks matrices and equations. (Rectifiers expand
 //! whole layers in vectors in `layer/rectified.rs`, beside the formulas they vectorise.)
 
-mod abreast;
+pub(crate) mod abreast;
 pub(crate) mod cholesky;
 pub(crate) mod elementary;
 pub(crate) mod lanes;

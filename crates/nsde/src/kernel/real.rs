@@ -84,7 +84,25 @@ pub(crate) trait Single: Real<One = Self> + PartialOrd {
     fn f64(self) -> f64;
 }
 
+/// Runs plain loops over numbers with the instructions of their vectors; what `run` calls must be inlined.
+#[inline(always)]
+pub(crate) fn in_vectors<T: Real>(run: impl FnOnce()) {
+    T::dispatch(Run(run));
+}
+
+struct Run<F>(F);
+
+impl<F: FnOnce()> WithSimd for Run<F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        (self.0)();
+    }
+}
+
 /// Writes numbers out, lane by lane.
+#[inline(always)]
 pub(crate) fn to_f64<T: Real>(to: &mut [f64], from: &[T]) {
     for (to, from) in to.chunks_exact_mut(T::LANES).zip(from) {
         for (lane, to) in to.iter_mut().enumerate() {
@@ -94,6 +112,7 @@ pub(crate) fn to_f64<T: Real>(to: &mut [f64], from: &[T]) {
 }
 
 /// Takes them back.
+#[inline(always)]
 pub(crate) fn from_f64<T: Real>(to: &mut [T], from: &[f64]) {
     for (to, from) in to.iter_mut().zip(from.chunks_exact(T::LANES)) {
         *to = T::lanes(|lane| from[lane]);

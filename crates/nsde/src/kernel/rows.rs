@@ -13,6 +13,44 @@ pub(crate) fn times<T: Real>(out: &mut [T], a: &Mat<T>, x: &[T]) {
     T::dispatch(Dots { out, a, b: Other::Same(x) });
 }
 
+/// `out = A x`, `A` given once for all lanes as its transpose and in every lane.
+pub(crate) fn times_weights<T: Real>(out: &mut [T], shared_t: &Mat<T::One>, a: &Mat<T>, x: &[T]) {
+    if T::LANES == 1 {
+        times(out, a, x);
+    } else {
+        T::dispatch(TimesShared { out, a_t: shared_t, x });
+    }
+}
+
+/// Eight entries of the result at a time, a column of weights after the other.
+struct TimesShared<'a, T: Real> {
+    out: &'a mut [T],
+    a_t: &'a Mat<T::One>,
+    x: &'a [T],
+}
+
+impl<T: Real> WithSimd for TimesShared<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        const ABREAST: usize = 8;
+        let TimesShared { out, a_t, x } = self;
+        let (out, x) = (T::as_simd_mut::<S>(out), &T::as_simd::<S>(x)[..a_t.rows]);
+        for (block, out) in out[..a_t.cols].chunks_mut(ABREAST).enumerate() {
+            let first = block * ABREAST;
+            let mut sums = [T::splat(simd, T::ZERO); ABREAST];
+            for (row, x) in a_t.data.chunks_exact(a_t.stride).zip(x) {
+                // The rows of weights are padded with zeros to more than eight.
+                for (sum, w) in sums.iter_mut().zip(&row[first..first + ABREAST]) {
+                    *sum = T::vfma(simd, T::spread(simd, *w), *x, *sum);
+                }
+            }
+            out.copy_from_slice(&sums[..out.len()]);
+        }
+    }
+}
+
 enum Other<'a, T> {
     Rows(&'a Mat<T>),
     Same(&'a [T]),

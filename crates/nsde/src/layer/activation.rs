@@ -13,7 +13,7 @@ use super::smoothed::Smoothed;
 use super::units::Units;
 use crate::flow::{Base, Covariance, Flow, Shape, Variance};
 use crate::kernel::mat::padded;
-use crate::kernel::real::{from_f64, to_f64};
+use crate::kernel::real::{from_f64, in_vectors, to_f64};
 use crate::kernel::tile::Part;
 use crate::kernel::transpose::mirror;
 use crate::kernel::{Mat, Real, paper, rows, series};
@@ -133,6 +133,7 @@ impl<T: Real> ActivationTape<T> {
 }
 
 /// The numbers of unit `i`.
+#[inline(always)]
 fn pack<T: Real>(x: &[f64], i: usize) -> T {
     T::lanes(|lane| x[i * T::LANES + lane])
 }
@@ -163,7 +164,7 @@ pub(crate) fn push<T: Real>(
 ) {
     let n = h.units();
     let ActivationTape { units, mean, sd, slope, spread, .. } = tape;
-    to_f64(mean, &h.mean);
+    in_vectors::<T>(|| to_f64(mean, &h.mean));
     match spread {
         Spread::Diagonal(variance) => {
             variance.push(h, base);
@@ -173,28 +174,36 @@ pub(crate) fn push<T: Real>(
         }
         Spread::Full(all) => {
             room.covariance.push(&mut all.cov, h, base, Part::Lower);
-            for (i, sd) in sd.chunks_exact_mut(T::LANES).enumerate() {
-                to_f64(sd, &[all.cov.at(i, i)]);
-                sd.iter_mut().for_each(|x| *x = x.max(0.0).sqrt());
-                all.inv_sd[i] = T::lanes(|l| if sd[l] > 0.0 { 1.0 / sd[l] } else { 0.0 });
-            }
+            let Everything { cov, inv_sd, .. } = &mut **all;
+            in_vectors::<T>(|| {
+                for (i, sd) in sd.chunks_exact_mut(T::LANES).enumerate() {
+                    to_f64(sd, &[cov.at(i, i)]);
+                    sd.iter_mut().for_each(|x| *x = x.max(0.0).sqrt());
+                    inv_sd[i] = T::lanes(|l| if sd[l] > 0.0 { 1.0 / sd[l] } else { 0.0 });
+                }
+            });
             all.pairs = choose(moments, activation, sd);
             let coefficients = match all.pairs {
                 Pairs::Series { orders } => orders + 2,
                 Pairs::Formula | Pairs::Paper { .. } => 0,
             };
             activation.expand_all(mean, sd, units, coefficients);
-            for k in 0..coefficients {
-                from_f64(all.coef.row_mut(k), units.e.row(k));
-            }
+            let coef = &mut all.coef;
+            in_vectors::<T>(|| {
+                for k in 0..coefficients {
+                    from_f64(coef.row_mut(k), units.e.row(k));
+                }
+            });
         }
     }
     if exponential {
         stats.exp_clamped +=
             mean.iter().zip(&*sd).filter(|(m, sd)| Exp::is_clamped(**m, **sd)).count() as u64;
     }
-    from_f64(&mut out.mean, &units.c[0]);
-    from_f64(slope, &units.c[1]);
+    in_vectors::<T>(|| {
+        from_f64(&mut out.mean, &units.c[0]);
+        from_f64(slope, &units.c[1]);
+    });
     rows::scale(&mut out.jac, &h.jac, slope);
     out.var_known = true;
     match spread {
@@ -232,19 +241,25 @@ pub(crate) fn push<T: Real>(
                     }
                 }
             }
-            raise(units, all.pairs, sd, stats);
-            for i in 0..n {
-                out.var[i] = slope[i] * slope[i] * all.cov.at(i, i).positive() + pack(&units.rest, i);
-                *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + pack(&units.rest, i);
-            }
+            let mut raised = 0;
+            in_vectors::<T>(|| {
+                raised = raise(units, all.pairs, sd);
+                for i in 0..n {
+                    out.var[i] = slope[i] * slope[i] * all.cov.at(i, i).positive() + pack(&units.rest, i);
+                    *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + pack(&units.rest, i);
+                }
+            });
+            stats.diagonal_raised += raised;
             mirror(&mut out.resid);
         }
     }
 }
 
-/// The exact diagonal is at least the cut series; rounding must not undo that.
-fn raise(units: &mut Units, pairs: Pairs, sd: &[f64], stats: &mut Stats) {
-    let Pairs::Series { orders } = pairs else { return };
+/// The exact diagonal is at least the cut series; rounding must not undo that. Returns how often more than
+/// rounding did.
+#[inline(always)]
+fn raise(units: &mut Units, pairs: Pairs, sd: &[f64]) -> u64 {
+    let Pairs::Series { orders } = pairs else { return 0 };
     let Units { c, rest, e, scratch: [series, ..], .. } = units;
     series.fill(0.0);
     for k in 0..orders {
@@ -252,13 +267,15 @@ fn raise(units: &mut Units, pairs: Pairs, sd: &[f64], stats: &mut Stats) {
             *to += e * e;
         }
     }
+    let mut raised = 0;
     for i in 0..rest.len() {
         if rest[i] < series[i] {
             let linear = (c[1][i] * sd[i]).powi(2);
-            stats.diagonal_raised += u64::from(series[i] - rest[i] > ROUNDING * (series[i] + linear));
+            raised += u64::from(series[i] - rest[i] > ROUNDING * (series[i] + linear));
             rest[i] = series[i];
         }
     }
+    raised
 }
 
 fn pair<T: Real>(
@@ -349,24 +366,26 @@ pub(crate) fn pull<T: Real>(
         }
     }
     let [_, c1, c2, c3] = &units.c;
-    for i in 0..n {
-        // The variance that was given away: c_1² B_ii + rest.
-        let (variance, given) = match spread {
-            Spread::Diagonal(variance) => (variance.var[i], out_bar.var[i]),
-            Spread::Full(all) => (all.cov.at(i, i).positive(), out_bar.var[i]),
-        };
-        slope_bar[i] += T::of(2.0) * given * slope[i] * variance;
-        var_bar[i] += slope[i] * slope[i] * given;
-        let (mean_out, rest_out) = (out_bar.mean[i], out_bar.rest(i) + given);
-        let (c1, c2, c3): (T, T, T) = (pack(c1, i), pack(c2, i), pack(c3, i));
-        let half = T::of(0.5);
-        h_bar.mean[i] += mean_out * c1 + slope_bar[i] * c2 + rest_out * pack(&units.rest_mean, i);
-        var_bar[i] +=
-            mean_out * (half * c2) + slope_bar[i] * (half * c3) + rest_out * pack(&units.rest_var, i);
-        if h.shape != Shape::Zero {
-            *h_bar.rest_mut(i) += var_bar[i];
+    in_vectors::<T>(|| {
+        for i in 0..n {
+            // The variance that was given away: c_1² B_ii + rest.
+            let (variance, given) = match spread {
+                Spread::Diagonal(variance) => (variance.var[i], out_bar.var[i]),
+                Spread::Full(all) => (all.cov.at(i, i).positive(), out_bar.var[i]),
+            };
+            slope_bar[i] += T::of(2.0) * given * slope[i] * variance;
+            var_bar[i] += slope[i] * slope[i] * given;
+            let (mean_out, rest_out) = (out_bar.mean[i], out_bar.rest(i) + given);
+            let (c1, c2, c3): (T, T, T) = (pack(c1, i), pack(c2, i), pack(c3, i));
+            let half = T::of(0.5);
+            h_bar.mean[i] += mean_out * c1 + slope_bar[i] * c2 + rest_out * pack(&units.rest_mean, i);
+            var_bar[i] +=
+                mean_out * (half * c2) + slope_bar[i] * (half * c3) + rest_out * pack(&units.rest_var, i);
+            if h.shape != Shape::Zero {
+                *h_bar.rest_mut(i) += var_bar[i];
+            }
         }
-    }
+    });
     match spread {
         Spread::Diagonal(variance) => variance.pull(h, var_bar, h_bar, base_bar, bar_jac),
         Spread::Full(_) => {

@@ -7,6 +7,7 @@
 //! Only the diagonal changes, so both ways work in place.
 
 use crate::flow::{Base, Flow, Shape, Variance};
+use crate::kernel::real::in_vectors;
 use crate::kernel::{Mat, Real};
 
 /// `(1 − keep)/keep`, the variance of `β / keep`.
@@ -25,12 +26,15 @@ pub(crate) fn push<T: Real>(
         tape.push(h, base);
     }
     h.widen(shape);
-    for i in 0..h.units() {
-        let var = if h.var_known { h.var[i] } else { tape.var[i] };
-        let more = excess::<T>(keep) * (var + h.mean[i] * h.mean[i]);
-        *h.rest_mut(i) += more;
-        h.var[i] = var + more;
-    }
+    let excess = excess::<T>(keep);
+    in_vectors::<T>(|| {
+        for i in 0..h.units() {
+            let var = if h.var_known { h.var[i] } else { tape.var[i] };
+            let more = excess * (var + h.mean[i] * h.mean[i]);
+            *h.rest_mut(i) += more;
+            h.var[i] = var + more;
+        }
+    });
 }
 
 /// Adjoint of [`push`]; mean and Jacobian of `h` are those before it as well as after.

@@ -157,7 +157,7 @@ impl<T: Real> LinearOp<T> {
 
     /// `W m + b`, `W R Wᵀ`, `W J`.
     pub fn push(&self, h: &Flow<T>, out: &mut Flow<T>, tape: &mut LinearTape<T>, room: &mut LinearRoom<T>) {
-        rows::times(&mut out.mean, &self.weight, &h.mean);
+        rows::times_weights(&mut out.mean, &self.shared_t, &self.weight, &h.mean);
         for (to, b) in out.mean.iter_mut().zip(&self.bias) {
             *to += *b;
         }
@@ -183,7 +183,7 @@ impl<T: Real> LinearOp<T> {
     /// [`push`](Self::push) of the first layer, whose input is `[x, u]`: the Jacobian is `[I; 0]`, or
     /// `[√Σ; 0]` in white coordinates.
     pub fn push_first(&self, h: &Flow<T>, base: Base<'_, T>, out: &mut Flow<T>) {
-        rows::times(&mut out.mean, &self.weight, &h.mean);
+        rows::times_weights(&mut out.mean, &self.shared_t, &self.weight, &h.mean);
         for (to, b) in out.mean.iter_mut().zip(&self.bias) {
             *to += *b;
         }
@@ -209,7 +209,7 @@ impl<T: Real> LinearOp<T> {
                 *to += *bar;
             }
         }
-        rows::times(&mut h_bar.mean, &self.weight_t, &out_bar.mean);
+        rows::times_weights(&mut h_bar.mean, &self.shared, &self.weight_t, &out_bar.mean);
     }
 
     /// Adjoint of [`push`](Self::push) at `h`; sets `h_bar`.
@@ -227,7 +227,7 @@ impl<T: Real> LinearOp<T> {
             *to += *bar;
         }
         rows::add_outer(&mut grad.weight, &out_bar.mean, &h.mean);
-        rows::times(&mut h_bar.mean, &self.weight_t, &out_bar.mean);
+        rows::times_weights(&mut h_bar.mean, &self.shared, &self.weight_t, &out_bar.mean);
         let LinearRoom { half, half_bar, half_bar_t, jac_t, jac_bar_t, .. } = room;
         jac_t.transpose_from(&h.jac);
         jac_bar_t.transpose_from(&out_bar.jac);

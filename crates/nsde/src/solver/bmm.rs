@@ -13,7 +13,7 @@ use super::noise::{Noise, NoiseTape, NoiseWork, set_start};
 use super::{CovarianceForm, Stats};
 use crate::flow::{Base, Shape};
 use crate::gaussian::Gaussian;
-use crate::kernel::real::from_f64;
+use crate::kernel::real::{from_f64, in_vectors};
 use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, Real, cholesky};
 use crate::layer::Moments;
@@ -96,9 +96,11 @@ impl<T: Real> Bmm<T> {
             }
             cholesky::factor_abreast::<T>(&mut w.factor, d);
         }
-        for (i, row) in w.factor.chunks_exact(d * T::LANES).enumerate() {
-            from_f64(w.root.row_mut(i), row);
-        }
+        in_vectors::<T>(|| {
+            for (i, row) in w.factor.chunks_exact(d * T::LANES).enumerate() {
+                from_f64(w.root.row_mut(i), row);
+            }
+        });
     }
 
     /// Pushes the state through both networks.
@@ -133,11 +135,11 @@ impl<T: Real> Bmm<T> {
         let end = drift.end();
         let h = T::lanes(|lane| at.dt(lane));
         match end.resid() {
-            Some(resid) => {
+            Some(resid) => in_vectors::<T>(|| {
                 for (to, r) in next.data.iter_mut().zip(&resid.data) {
                     *to = h * h * *r;
                 }
-            }
+            }),
             None => next.fill_zero(),
         }
         product(next, true, T::ONE, Left::Transposed(half), half, Part::Symmetric);
@@ -244,9 +246,11 @@ impl<T: Real> Transition for Bmm<T> {
         let BmmTape { drift, step, .. } = &mut *own;
         let Room { half, root, .. } = &mut *room;
         let h = T::lanes(|lane| at.dt(lane));
-        for ((to, l), g) in step.data.iter_mut().zip(&root.data).zip(&drift.end().jac.data) {
-            *to = *l + h * *g;
-        }
+        in_vectors::<T>(|| {
+            for ((to, l), g) in step.data.iter_mut().zip(&root.data).zip(&drift.end().jac.data) {
+                *to = *l + h * *g;
+            }
+        });
         half.transpose_from(step);
         self.close(own, room, at, from, to);
     }
@@ -257,9 +261,11 @@ impl<T: Real> Transition for Bmm<T> {
         self.push(tape, w, false, at, from);
         let BmmTape { drift, step, .. } = &mut *tape;
         let h = T::lanes(|lane| at.dt(lane));
-        for (to, j) in step.data.iter_mut().zip(&drift.end().jac.data) {
-            *to = h * *j;
-        }
+        in_vectors::<T>(|| {
+            for (to, j) in step.data.iter_mut().zip(&drift.end().jac.data) {
+                *to = h * *j;
+            }
+        });
         for i in 0..d {
             *step.at_mut(i, i) += T::ONE;
         }
@@ -296,9 +302,11 @@ impl<T: Real> Transition for Bmm<T> {
         for i in 0..d {
             bar.mean[i] = h * w.mean_bar[i];
         }
-        for (to, x) in bar.resid.data.iter_mut().zip(&w.next.data) {
-            *to = h * h * *x;
-        }
+        in_vectors::<T>(|| {
+            for (to, x) in bar.resid.data.iter_mut().zip(&w.next.data) {
+                *to = h * h * *x;
+            }
+        });
         product(&mut bar.jac, false, h + h, Left::Plain(&w.half), base, Part::All);
         let Room { drift: scratch, noise: noise_work, grad, base_bar, next, .. } = &mut *w;
         let base = &*base;
