@@ -1,5 +1,7 @@
 //! Table 4, columns 5 to 8, and Fig. 7c–d: all methods on a robot arm that is driven by torques.
 
+mod source;
+
 use super::Experiment;
 use crate::cells::{Done, Order};
 use crate::comparison::{Comparison, Trial};
@@ -7,10 +9,11 @@ use crate::method::Method;
 use crate::outcome::{Outcome, number};
 use crate::protocol::{Line, Protocol, Test, evaluate_all};
 use crate::run::Run;
-use crate::standard::{Standard, dataset};
-use anyhow::{Result, bail};
+use crate::standard::Standard;
+use anyhow::Result;
 use nsde::data::{Dataset, Series};
 use serde::{Deserialize, Serialize};
+use source::Robot;
 
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -20,10 +23,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Joints: angles and speeds are the state, torques the inputs.
-const JOINTS: usize = 6;
-/// Seconds between rows.
-const DT: f64 = 0.004;
 /// Recordings are cut into pieces of this many steps for the test, each forecast from its first row.
 const STEPS: usize = 100;
 
@@ -41,8 +40,10 @@ struct Cell {
 
 fn run(run: &Run) -> Result<()> {
     let steps = run.size(STEPS, 8);
-    let mut protocol = Protocol::new(2 * JOINTS, DT, 50, 16, 1..steps + 1);
+    let robot = Robot::read(run, steps)?;
+    let mut protocol = Protocol::new(robot.train.dim(), robot.dt, 50, 16, 1..steps + 1);
     protocol.test_particles = vec![2, 4, 8, 16, 32, protocol.train_particles, 64, 128, 256];
+    protocol.test_particles.sort_unstable();
     if run.quick {
         protocol.fit.hidden = vec![8; 2];
         protocol.fit.noise_hidden = Some(vec![8]);
@@ -51,15 +52,12 @@ fn run(run: &Run) -> Result<()> {
         protocol.train_particles = 4;
         protocol.test_particles = vec![2, 4];
     }
-    let settings = Settings { protocol, recordings: run.size(14, 2) };
-    let arm = Arm::read(run)?;
-    let learned = arm.runs(1..=settings.recordings);
-    let units = Standard::new(&learned);
-    let train = units.apply(&learned);
-    let held_out = units.apply(&arm.runs(15..=run.size(16, 15)));
+    let settings = Settings { protocol, recordings: robot.train.series.len() };
+    let units = Standard::new(&robot.train);
+    let (train, held_out) = (units.apply(&robot.train), units.apply(&robot.held_out));
     let most = run.size(usize::MAX, 4);
-    let same = pieces(&units.apply(&arm.runs(17..=20)), steps, most);
-    let transfer = pieces(&units.apply(&arm.runs(80..=93)), steps, most);
+    let [same, transfer] =
+        [&robot.same, &robot.transfer].map(|data| pieces(&units.apply(data), steps, robot.every, most));
     let tests = [Test { data: &same, columns: None }, Test { data: &transfer, columns: None }];
 
     let runs = run.repetitions(10, 1) as u64;
@@ -72,58 +70,16 @@ fn run(run: &Run) -> Result<()> {
         let transfer = found.remove(1);
         Ok(Cell { same: found.remove(0), transfer })
     })?;
-    report(run, &settings, &cells, &done, [same.series.len(), transfer.series.len()])
+    report(run, &settings, &cells, &done, &robot, [same.series.len(), transfer.series.len()])
 }
 
-/// The recordings, with the number of each.
-struct Arm {
-    columns: Vec<String>,
-    recordings: Vec<(usize, Series)>,
-}
-
-impl Arm {
-    /// Columns `run`, `profile`, `t`, then angles, speeds, torques.
-    fn read(run: &Run) -> Result<Arm> {
-        let (columns, rows) = run.data.table("robot/schunk6dof.csv.gz")?;
-        if columns.len() != 3 + 3 * JOINTS {
-            bail!("the table of the arm has {} columns", columns.len());
-        }
-        let mut recordings: Vec<(usize, Series)> = Vec::new();
-        for row in rows {
-            let number = row[0] as usize;
-            if recordings.last().is_none_or(|(n, _)| *n != number) {
-                let empty = Series {
-                    name: number.to_string(),
-                    times: Vec::new(),
-                    values: Vec::new(),
-                    inputs: Vec::new(),
-                };
-                recordings.push((number, empty));
-            }
-            if let Some((_, series)) = recordings.last_mut() {
-                series.times.push(series.times.len() as f64 * DT);
-                series.values.extend(&row[3..3 + 2 * JOINTS]);
-                // No torque acts after the last row, and the file has none.
-                series.inputs.extend(row[3 + 2 * JOINTS..].iter().map(|u| if u.is_nan() { 0.0 } else { *u }));
-            }
-        }
-        Ok(Arm { columns, recordings })
-    }
-
-    fn runs(&self, numbers: std::ops::RangeInclusive<usize>) -> Dataset {
-        let chosen = self.recordings.iter().filter(|(n, _)| numbers.contains(n));
-        let (state, inputs) = self.columns[3..].split_at(2 * JOINTS);
-        dataset(state, inputs, chosen.map(|(_, s)| s.clone()).collect())
-    }
-}
-
-/// Cuts series side by side into pieces of `steps` steps; what is left at the end is dropped, and what is beyond `most` pieces.
-fn pieces(data: &Dataset, steps: usize, most: usize) -> Dataset {
+/// Pieces of `steps` steps that begin `every` so many rows; what is left at the end is dropped, and what is beyond `most` pieces.
+fn pieces(data: &Dataset, steps: usize, every: usize, most: usize) -> Dataset {
     let (dim, inputs) = (data.dim(), data.inputs());
     let mut out = data.clone();
     out.series.clear();
     for series in &data.series {
-        for from in (0..series.rows().saturating_sub(steps)).step_by(steps) {
+        for from in (0..series.rows().saturating_sub(steps)).step_by(every) {
             let to = from + steps + 1;
             out.series.push(Series {
                 name: format!("{} from {from}", series.name),
@@ -174,6 +130,7 @@ fn report(
     settings: &Settings,
     cells: &[(String, (Method, u64))],
     done: &[Done<Cell>],
+    robot: &Robot,
     pieces: [usize; 2],
 ) -> Result<()> {
     let protocol = &settings.protocol;
@@ -209,25 +166,29 @@ fn report(
         comparison.charts(&mut out)?;
         comparison.data(&mut out)?;
     }
-    out.text(
-        "**Not the paper's data:** its 3-DOF robot is published on one file server only and was not at hand, so the paper's columns \
-         belong to another robot and are shown for orientation. MSE per coordinate, NLL summed over twelve, in standard units.",
-    );
+    if !robot.published {
+        out.text(
+            "**Not the paper's data:** its 3-DOF robot is published on one file server only (doi 10.17617/3.ZT6K7P) and was not at \
+             hand, so the paper's columns belong to another robot and are shown for orientation. Whoever has it puts the training \
+             file, one of the same controllers and one of others, as published, into the folder of data as `robot/3dof_train.npz`, \
+             `robot/3dof_same.npz` and `robot/3dof_transfer.npz`.",
+        );
+    }
+    out.text(&format!("MSE per coordinate, NLL summed over {}, in standard units.", robot.train.dim()));
     let times: Vec<Vec<String>> =
         cells.iter().zip(done).map(|((name, _), d)| vec![name.clone(), number(d.seconds)]).collect();
     out.times(&["cell", "seconds"], &times)?;
     let about = format!(
-        "Stand-in: a Schunk arm of six joints (Liu and Althoff, IROS 2018), 250 rows a second; the state is angles and speeds, the inputs are \
-         torques. Recordings 1 to 14 train, 15 and 16 choose the weights that are kept (LSTM and Transformer keep the last ones), 17 to 20 are the \
-         test of the same motion, 80 to 93 that of transfer to another, faster one. Test recordings are cut into {} and {} pieces of {} \
-         steps, each forecast from its first row. All columns are standardised by the training recordings. Hidden layers of 50, batch 16, \
-         horizon {}, {} updates of Adam at 1e-3, one Euler step of 4 ms per row, dropout rate 0.2 (none for NODE and cubature), \
-         `Σ₀ = 1e-6 I`. Within a motion the torques are the same in every recording.",
+        "{} Test recordings are cut into {} and {} pieces of {} steps, each forecast from its first row. All columns are \
+         standardised by the training recordings. Hidden layers of 50, batch 16, horizon {}, {} updates of Adam at 1e-3, one Euler \
+         step of {} ms per row, dropout rate 0.2 (none for NODE and cubature), `Σ₀ = 1e-6 I`.",
+        robot.about,
         pieces[0],
         pieces[1],
         protocol.scored.end - 1,
         protocol.fit.horizon,
-        protocol.fit.steps
+        protocol.fit.steps,
+        1e3 * robot.dt
     );
     let seconds = done.iter().map(|d| d.seconds).sum();
     out.finish(&about, &format!("{runs} runs per method"), seconds)
