@@ -1,5 +1,6 @@
 //! Cells: the pieces of an experiment, each saved as soon as it is finished, so that a second start goes on.
 
+use crate::machine;
 use crate::progress::Progress;
 use crate::run::Run;
 use anyhow::{Context, Result};
@@ -14,6 +15,9 @@ use std::time::Instant;
 struct Saved {
     /// What it was computed from; another one makes the cell void.
     key: serde_json::Value,
+    /// The sources it was computed by.
+    #[serde(default = "machine::unknown")]
+    commit: String,
     seconds: f64,
     value: serde_json::Value,
 }
@@ -72,6 +76,7 @@ impl Run {
                 cells.len()
             );
         }
+        let commit = machine::commit();
         let progress = Progress::new(self.name, skipped, cells.len());
         let one = |((name, cell), found): (&(String, C), Option<Done<T>>)| -> Result<Done<T>> {
             if let Some(done) = found {
@@ -81,12 +86,14 @@ impl Run {
             let value = work(cell).with_context(|| format!("cell {name}"))?;
             let saved = Saved {
                 key: key(cell)?,
+                commit: commit.clone(),
                 seconds: began.elapsed().as_secs_f64(),
                 value: serde_json::to_value(value)?,
             };
             let text = serde_json::to_string(&saved)?;
             write_atomically(&self.cell_file(name), text.as_bytes())?;
             progress.finished(name);
+            self.computed_by(commit.clone());
             // What was saved and what is returned are the same thing, read in the same way.
             let value = serde_json::from_value(saved.value)
                 .with_context(|| format!("cell {name}: its result does not survive JSON"))?;
@@ -107,7 +114,26 @@ impl Run {
         let text = std::fs::read_to_string(self.cell_file(name)).ok()?;
         let saved: Saved = serde_json::from_str(&text).ok()?;
         let value = serde_json::from_value(saved.value).ok()?;
-        (saved.key == *key).then_some(Done { value, seconds: saved.seconds })
+        if saved.key != *key {
+            return None;
+        }
+        self.computed_by(saved.commit);
+        Some(Done { value, seconds: saved.seconds })
+    }
+
+    fn computed_by(&self, commit: String) {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner).insert(commit);
+    }
+
+    /// The commit of the sources, and those of the cells where they are others.
+    pub fn commit(&self) -> String {
+        let here = machine::commit();
+        let cells = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        if cells.iter().all(|c| *c == here) {
+            return here;
+        }
+        let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
+        format!("{here}; the cells were computed by {}", cells.join(", "))
     }
 }
 
@@ -150,7 +176,17 @@ mod tests {
         std::fs::create_dir_all(folder.join("cells")).unwrap();
         let folder = folder.to_path_buf();
         let data = crate::data::Data::new(None);
-        Run { name: "test", paper: "", quick: true, seed, runs: None, folder, data, began: Instant::now() }
+        Run {
+            name: "test",
+            paper: "",
+            quick: true,
+            seed,
+            runs: None,
+            folder,
+            data,
+            began: Instant::now(),
+            commits: Mutex::default(),
+        }
     }
 
     #[test]

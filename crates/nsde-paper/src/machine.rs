@@ -17,9 +17,14 @@ fn git(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// What is said of results that tell nothing of their sources.
+pub fn unknown() -> String {
+    "unknown".into()
+}
+
 /// The commit of the sources, "+ changes" if they differ from it. Results do not count as sources.
 pub fn commit() -> String {
-    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
+    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return unknown() };
     match git(&["status", "--porcelain", "--", ":/", ":(top,exclude)results"]) {
         Some(changes) if changes.is_empty() => commit,
         _ => format!("{commit} + changes"),

@@ -96,6 +96,7 @@ fn start(args: &Args) -> Result<()> {
         folder: dir.join(chosen.name),
         data: data::Data::new(args.data.as_deref()),
         began: std::time::Instant::now(),
+        commits: std::sync::Mutex::default(),
     };
     let cells = run.folder.join("cells");
     if args.fresh && cells.exists() {

@@ -120,7 +120,7 @@ impl<'a> Outcome<'a> {
             ["command", &format!("`{}`", run.command())],
             ["seed", &run.seed.to_string()],
             ["repetitions", repetitions],
-            ["commit", &machine::commit()],
+            ["commit", &run.commit()],
             ["date", &machine::today()],
             ["machine", &machine::processor()],
             ["time", &format!("{seconds:.0} s summed over all cells; the last start took {wall:.0} s")],

@@ -1,7 +1,9 @@
 //! What an experiment is told: how large, from which seed, and where its results go.
 
 use crate::data::Data;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// One start of an experiment.
@@ -23,6 +25,8 @@ pub struct Run {
     pub data: Data,
     /// When this start began.
     pub began: Instant,
+    /// The commits that the cells were computed by.
+    pub commits: Mutex<BTreeSet<String>>,
 }
 
 impl Run {
