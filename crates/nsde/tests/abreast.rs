@@ -32,11 +32,18 @@ fn close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
     }
 }
 
-/// A batch with bundles of equal length, loners between them, steps of any size, inputs of any kind.
+/// Batches with full bundles and half-empty ones, and loners between them.
 fn check(what: &str, sde: &NeuralSde, options: Options, tolerance: f64) {
+    for batch in [21, 7, 3] {
+        let steps: Vec<usize> = (0..batch).map(|b| if b == 9 || b == 20 { 2 } else { 3 }).collect();
+        check_batch(&format!("{what}, {batch}"), sde, options, tolerance, &steps);
+    }
+}
+
+/// A batch with steps of any size and inputs of any kind, so many steps each.
+fn check_batch(what: &str, sde: &NeuralSde, options: Options, tolerance: f64, steps: &[usize]) {
     let rng = &mut seeded(5);
     let (d, inputs) = (sde.state(), sde.inputs());
-    let steps: Vec<usize> = (0..21).map(|b| if b == 9 || b == 20 { 2 } else { 3 }).collect();
     let starts: Vec<Gaussian> = steps.iter().map(|_| gaussian(d, 0.2, rng)).collect();
     let dts: Vec<Vec<f64>> =
         steps.iter().map(|n| random_vec(*n, rng).iter().map(|x| 0.05 + 0.02 * x.abs()).collect()).collect();

@@ -19,12 +19,17 @@ pub(crate) struct At<'a> {
 }
 
 impl<'a> At<'a> {
+    /// The trajectory in a lane; the last one fills up lanes that are left over.
+    fn rollout(self, lane: usize) -> &'a Rollout<'a> {
+        &self.rollouts[lane.min(self.rollouts.len() - 1)]
+    }
+
     pub fn dt(self, lane: usize) -> f64 {
-        self.rollouts[lane].dts[self.k]
+        self.rollout(lane).dts[self.k]
     }
 
     pub fn u(self, lane: usize) -> &'a [f64] {
-        &self.rollouts[lane].inputs[self.k * self.inputs..(self.k + 1) * self.inputs]
+        &self.rollout(lane).inputs[self.k * self.inputs..(self.k + 1) * self.inputs]
     }
 }
 
@@ -141,10 +146,12 @@ impl<K: Transition> Pooled<K> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The states at the start, lane by lane; the last trajectory fills up what is left over.
     fn start(&self, work: &mut K::Work, index: usize, rollouts: &[Rollout<'_>], states: &mut [f64]) {
         let states = states.chunks_exact_mut(self.kernel.state_len());
-        for (lane, (rollout, state)) in rollouts.iter().zip(states).enumerate() {
-            self.kernel.start(work, index + lane, rollout.start, state);
+        for (lane, state) in states.enumerate() {
+            let lane = lane.min(rollouts.len() - 1);
+            self.kernel.start(work, index + lane, rollouts[lane].start, state);
         }
     }
 
@@ -168,7 +175,7 @@ impl<K: Transition> Pooled<K> {
         Ok(())
     }
 
-    /// Predicts as many trajectories as the kernel is wide.
+    /// Predicts as many trajectories as the kernel is wide, or fewer.
     pub fn predict(
         &self,
         work: &mut Work<K>,
@@ -328,17 +335,17 @@ impl<N: Transition, W: Transition> Fleet<N, W> {
         }
     }
 
-    /// Consecutive trajectories that are computed together: as many as the wide kernel takes, if they have the
-    /// same number of steps, or else single ones. What goes together does not depend on the number of threads.
+    /// Consecutive trajectories that are computed together: as many as the wide kernel takes, or more than half
+    /// of that, if they have the same number of steps; else single ones. What goes together does not depend on
+    /// the number of threads.
     fn bundles(&self, batch: &[Rollout<'_>]) -> Vec<Range<usize>> {
         let mut bundles = Vec::new();
         let mut first = 0;
-        while first < batch.len() {
-            let wide = self.many.is_some()
-                && batch
-                    .get(first..first + W::WIDTH)
-                    .is_some_and(|some| some.iter().all(|rollout| rollout.dts.len() == some[0].dts.len()));
-            let bundle = first..first + if wide { W::WIDTH } else { 1 };
+        while let Some(rollout) = batch.get(first) {
+            let alike = batch[first..].iter().take_while(|other| other.dts.len() == rollout.dts.len());
+            let count = alike.take(W::WIDTH).count();
+            let wide = self.many.is_some() && count > W::WIDTH / 2;
+            let bundle = first..first + if wide { count } else { 1 };
             first = bundle.end;
             bundles.push(bundle);
         }

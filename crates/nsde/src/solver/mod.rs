@@ -192,7 +192,8 @@ impl Trajectory {
     }
 }
 
-/// How often a guard had to act. All zero in ordinary use.
+/// How often a guard had to act. All zero in ordinary use. A trajectory that fills up the lanes beside others
+/// ([`Solver`]) counts in each of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
