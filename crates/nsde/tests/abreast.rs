@@ -144,7 +144,7 @@ fn residual_blocks_and_odd_widths() {
 #[test]
 fn the_widths_of_the_paper() {
     let rng = &mut seeded(6);
-    for (d, inputs, hidden, small) in [(2, 0, 50, 50), (9, 3, 50, 50), (34, 0, 100, 100), (1, 0, 160, 1)] {
+    for (d, inputs, hidden, small) in [(2, 0, 50, 50), (9, 3, 50, 50), (34, 0, 100, 100), (1, 0, 128, 1)] {
         let drift = network(d + inputs, &[hidden, hidden], d, &Layer::Relu, 0.8, rng);
         let diffusion = Diffusion::Diagonal(network(d, &[small], d, &Layer::Relu, 0.8, rng));
         let sde = NeuralSde::new(d, inputs, drift, diffusion).unwrap();

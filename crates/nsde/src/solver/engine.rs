@@ -9,14 +9,17 @@ use crate::error::{Error, Result};
 use crate::kernel::lanes::{self, F32x8, F64x4};
 use crate::sde::NeuralSde;
 
-/// Layers up to this width are computed for several trajectories at once: beyond it the matrices of several
-/// outgrow the caches, and those of one fill the vectors well enough.
-const WIDEST: usize = 160;
+/// States and layers up to these widths are computed for several trajectories at once: beyond them the matrices of
+/// several outgrow the caches, and those of one fill the vectors well enough.
+const WIDEST_STATE: usize = 64;
+const WIDEST_LAYER: usize = 128;
 
 /// Whether trajectories go side by side.
 fn abreast(sde: &NeuralSde) -> bool {
     let nets = std::iter::once(sde.drift()).chain(sde.diffusion().network());
-    lanes::supported() && nets.flat_map(|net| net.widths()).all(|width| width <= WIDEST)
+    lanes::supported()
+        && sde.state() <= WIDEST_STATE
+        && nets.flat_map(|net| net.widths()).all(|width| width <= WIDEST_LAYER)
 }
 
 fn fleet<N: Transition, W: Transition>(one: N, many: Option<W>) -> Fleet<N, W> {
