@@ -28,7 +28,11 @@ pub fn median(x: &[f64]) -> f64 {
 
 /// Mean and standard error as the paper prints them: `1.75(0.03)`.
 pub fn printed(x: &[f64]) -> String {
-    format!("{:.2}({:.2})", mean(x), standard_error(x))
+    match x {
+        // One value has no error.
+        [one] => format!("{one:.2}"),
+        _ => format!("{:.2}({:.2})", mean(x), standard_error(x)),
+    }
 }
 
 #[cfg(test)]
