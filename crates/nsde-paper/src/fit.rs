@@ -39,6 +39,8 @@ pub enum Recipe {
     /// The paper's, as far as it is printed: PyTorch's first weights, Adam at 1e-3 throughout, the last
     /// weights. The diffusion net ends in a linear layer: only `L²` counts.
     Paper,
+    /// The same with a learning rate that rises over the first 2 % of the updates and falls like a cosine.
+    Falling,
     /// What `nsde fit` does: a calm start, a diffusion net that ends in a softplus, a learning rate that
     /// rises to 3e-3 and falls, clipped gradients, averaged weights.
     Ours,
@@ -76,13 +78,18 @@ impl Fit {
         Ok(task.sde(state.result())?)
     }
 
-    fn train_options(&self, seed: u64) -> TrainOptions {
+    /// How Adam goes.
+    pub fn train_options(&self, seed: u64) -> TrainOptions {
         let shared = TrainOptions { steps: self.steps, batch: self.batch, seed, ..TrainOptions::default() };
         match self.recipe {
             Recipe::Ours => shared,
-            Recipe::Paper => {
-                TrainOptions { rate: 1e-3, decay_rate: false, clip: f64::INFINITY, average: 0.0, ..shared }
-            }
+            Recipe::Paper | Recipe::Falling => TrainOptions {
+                rate: 1e-3,
+                decay_rate: self.recipe == Recipe::Falling,
+                clip: f64::INFINITY,
+                average: 0.0,
+                ..shared
+            },
         }
     }
 

@@ -103,14 +103,8 @@ impl Method {
         seed: u64,
     ) -> Result<Vec<Box<dyn Forecaster>>> {
         if let Some((kind, stochastic)) = self.baseline() {
-            let how = Training {
-                rows: protocol.fit.horizon,
-                batch: protocol.fit.batch,
-                steps: protocol.fit.steps,
-                rate: 1e-3,
-                seed,
-            };
-            let net = baseline::train(kind, stochastic, data, how)?;
+            let how = Training { rows: protocol.fit.horizon, adam: protocol.fit.train_options(seed) };
+            let net = baseline::train(kind, stochastic, data, &how)?;
             let samples = protocol.test_particles.last().copied().unwrap_or(2);
             return Ok(vec![Box::new(Sequence { net, samples, stochastic })]);
         }

@@ -51,6 +51,13 @@ impl Protocol {
             scored,
         }
     }
+
+    /// The same with another recipe.
+    pub fn with(&self, recipe: Recipe) -> Self {
+        let mut other = self.clone();
+        other.fit.recipe = recipe;
+        other
+    }
 }
 
 /// The forecast of one path, after each of its steps.

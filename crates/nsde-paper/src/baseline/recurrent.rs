@@ -10,6 +10,7 @@ use super::weights::Weights;
 use candle_core::{Device, Result, Tensor};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW};
 use nsde::data::Dataset;
+use nsde::train::TrainOptions;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -26,18 +27,12 @@ pub trait Network {
 }
 
 /// How to train.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Training {
     /// Rows of a snippet, without the last target.
     pub rows: usize,
-    /// Snippets per update.
-    pub batch: usize,
-    /// Updates of Adam.
-    pub steps: usize,
-    /// Learning rate.
-    pub rate: f64,
-    /// Seed of everything.
-    pub seed: u64,
+    /// Updates, snippets per update, learning rate, and the seed of everything. There is neither clipping nor averaging.
+    pub adam: TrainOptions,
 }
 
 /// A trained network.
@@ -51,19 +46,21 @@ pub struct Baseline {
 }
 
 /// Trains on snippets of `data` by squared error, or by likelihood if `stochastic`.
-pub fn train(kind: Kind, stochastic: bool, data: &Dataset, how: Training) -> Result<Baseline> {
+pub fn train(kind: Kind, stochastic: bool, data: &Dataset, how: &Training) -> Result<Baseline> {
+    let seed = how.adam.seed;
     let dim = data.dim();
     let output = if stochastic { 2 * dim } else { dim };
-    let mut weights = Weights::new(how.seed);
+    let mut weights = Weights::new(seed);
     let input = dim + data.inputs();
     let network: Box<dyn Network> = match kind {
         Kind::Lstm => Box::new(Lstm::new(&mut weights, input, output)?),
         Kind::Transformer => Box::new(Transformer::new(&mut weights, input, output, how.rows)?),
     };
-    let adam = ParamsAdamW { lr: how.rate, weight_decay: 0.0, ..ParamsAdamW::default() };
+    let adam = ParamsAdamW { lr: how.adam.rate, weight_decay: 0.0, ..ParamsAdamW::default() };
     let mut adam = AdamW::new(weights.into_vars(), adam)?;
-    let mut rng = ChaCha8Rng::seed_from_u64(how.seed ^ (1 << 41));
-    for _ in 0..how.steps {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (1 << 41));
+    for step in 0..how.adam.steps {
+        adam.set_learning_rate(how.adam.rate_at(step));
         let (x, change) = snippets(data, how, &mut rng)?;
         let out = network.sequence(&x)?;
         let mean = out.narrow(2, 0, dim)?;
@@ -74,16 +71,16 @@ pub fn train(kind: Kind, stochastic: bool, data: &Dataset, how: Training) -> Res
         } else {
             square.sum_all()?
         };
-        adam.backward_step(&(loss * (0.5 / how.batch as f64))?)?;
+        adam.backward_step(&(loss * (0.5 / how.adam.batch as f64))?)?;
     }
-    Ok(Baseline { network, dim, inputs: data.inputs(), stochastic, seed: how.seed })
+    Ok(Baseline { network, dim, inputs: data.inputs(), stochastic, seed })
 }
 
 /// Rows of random snippets, `[batch, rows, dim + inputs]`, and the changes to the rows after them, `[batch, rows, dim]`.
-fn snippets(data: &Dataset, how: Training, rng: &mut ChaCha8Rng) -> Result<(Tensor, Tensor)> {
+fn snippets(data: &Dataset, how: &Training, rng: &mut ChaCha8Rng) -> Result<(Tensor, Tensor)> {
     let (dim, inputs) = (data.dim(), data.inputs());
     let (mut x, mut change) = (Vec::new(), Vec::new());
-    for _ in 0..how.batch {
+    for _ in 0..how.adam.batch {
         let series = &data.series[(rng.next_u64() % data.series.len() as u64) as usize];
         let first = (rng.next_u64() % (series.rows() - how.rows) as u64) as usize;
         for row in first..first + how.rows {
@@ -93,8 +90,8 @@ fn snippets(data: &Dataset, how: Training, rng: &mut ChaCha8Rng) -> Result<(Tens
             change.extend(now.iter().zip(next).map(|(now, next)| (next - now) as f32));
         }
     }
-    let x = Tensor::from_vec(x, (how.batch, how.rows, dim + inputs), &Device::Cpu)?;
-    Ok((x, Tensor::from_vec(change, (how.batch, how.rows, dim), &Device::Cpu)?))
+    let x = Tensor::from_vec(x, (how.adam.batch, how.rows, dim + inputs), &Device::Cpu)?;
+    Ok((x, Tensor::from_vec(change, (how.adam.batch, how.rows, dim), &Device::Cpu)?))
 }
 
 impl Baseline {
@@ -164,16 +161,18 @@ mod tests {
         }
     }
 
-    const HOW: Training = Training { rows: 5, batch: 16, steps: 300, rate: 3e-3, seed: 7 };
+    fn how() -> Training {
+        Training { rows: 5, adam: TrainOptions { steps: 300, batch: 16, seed: 7, ..TrainOptions::default() } }
+    }
 
     #[test]
     fn both_networks_learn_a_decay_and_its_noise() {
         let data = decay();
         for kind in [Kind::Lstm, Kind::Transformer] {
-            let sure = train(kind, false, &data, HOW).unwrap().rollout(0, &[1.0], &[], 5, 9).unwrap();
+            let sure = train(kind, false, &data, &how()).unwrap().rollout(0, &[1.0], &[], 5, 9).unwrap();
             assert_eq!(sure.len(), 5);
             assert!((sure[4] - 0.9f64.powi(5)).abs() < 0.1, "{kind:?} {sure:?}");
-            let net = train(kind, true, &data, HOW).unwrap();
+            let net = train(kind, true, &data, &how()).unwrap();
             let cloud = net.rollout(0, &[1.0], &[], 1, 2000).unwrap();
             let spread = crate::statistics::deviation(&cloud);
             assert!((0.03..0.09).contains(&spread), "{kind:?} {spread}");

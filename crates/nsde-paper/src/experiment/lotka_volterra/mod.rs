@@ -1,5 +1,7 @@
 //! Table 4, columns 1 and 2, and Fig. 7a: all methods on the stochastic Lotka–Volterra equations.
 
+mod schedule;
+
 use super::Experiment;
 use crate::cells::{Done, Order};
 use crate::comparison::{Comparison, Trial};
@@ -13,6 +15,7 @@ use anyhow::Result;
 use nsde::Gaussian;
 use nsde::data::Dataset;
 use nsde::simulate::{Recording, lotka_volterra};
+use schedule::Choice;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
@@ -33,6 +36,14 @@ struct Settings {
     protocol: Protocol,
     paths: usize,
     substeps: usize,
+}
+
+impl Settings {
+    /// The paths of a run.
+    fn simulate(&self, seed: u64) -> Dataset {
+        let (paths, substeps) = (self.paths, self.substeps);
+        lotka_volterra(Recording { paths, rows: ROWS, spacing: 0.05, substeps, seed }).0
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -66,26 +77,22 @@ fn run(run: &Run) -> Result<()> {
         protocol.shared = 2;
     }
     let settings = Settings { protocol, paths: run.size(128, 8), substeps: run.size(5000, 50) };
+    let choices = schedule::choose(run, &settings)?;
     let runs = run.repetitions(10, 1) as u64;
     // All methods of a run before the next run, so that an early look sees all methods.
-    let cells: Vec<(String, (Method, u64))> = (0..runs)
-        .flat_map(|r| Method::ALL.map(|m| (format!("{}-run-{r}", m.slug()), (m, run.seed + r))))
+    let cells: Vec<(String, (Choice, u64))> = (0..runs)
+        .flat_map(|r| choices.iter().map(move |c| (r, c)))
+        .map(|(r, c)| (format!("{}-run-{r}", c.method.slug()), (c.clone(), run.seed + r)))
         .collect();
     // The methods of a run share its data, which take seconds to simulate.
     let data: Vec<OnceLock<Dataset>> = (0..runs).map(|_| OnceLock::new()).collect();
-    let done = run.cells(Order::Together, &settings, &cells, |(method, seed)| {
-        let how = Recording {
-            paths: settings.paths,
-            rows: ROWS,
-            spacing: 0.05,
-            substeps: settings.substeps,
-            seed: *seed,
-        };
-        let data = data[(seed - run.seed) as usize].get_or_init(|| lotka_volterra(how).0);
-        let lines = evaluate(&settings.protocol, *method, &first_half(data), data, *seed)?;
+    let done = run.cells(Order::Together, &settings, &cells, |(choice, seed)| {
+        let data = data[(seed - run.seed) as usize].get_or_init(|| settings.simulate(*seed));
+        let protocol = settings.protocol.with(choice.recipe);
+        let lines = evaluate(&protocol, choice.method, &first_half(data), data, *seed)?;
         Ok(Cell { lines, floor: floor(data)? })
     })?;
-    report(run, &settings, &cells, &done)
+    report(run, &settings, &choices, &cells, &done)
 }
 
 fn first_half(data: &Dataset) -> Dataset {
@@ -116,13 +123,17 @@ fn floor(data: &Dataset) -> Result<Scored> {
 fn report(
     run: &Run,
     settings: &Settings,
-    cells: &[(String, (Method, u64))],
+    choices: &[Choice],
+    cells: &[(String, (Choice, u64))],
     done: &[Done<Cell>],
 ) -> Result<()> {
     let protocol = &settings.protocol;
     let trials = cells.iter().zip(done);
-    let trials =
-        trials.map(|((_, (method, seed)), d)| Trial { method: *method, seed: *seed, lines: &d.value.lines });
+    let trials = trials.map(|((_, (choice, seed)), d)| Trial {
+        method: choice.method,
+        seed: *seed,
+        lines: &d.value.lines,
+    });
     let comparison = Comparison {
         title: "Lotka–Volterra",
         suffix: "",
@@ -153,17 +164,18 @@ fn report(
          better on these data. The paper's sampling methods train on 2(2D+1) = 10 particles; how many it tests with is not \
          printed, so few and many are shown. `mixture` splits Gaussians that bend (`nsde::mixture`); it is no Gaussian, so \
          the floor of the NLL does not bind it. BMM+ differs from BMM in training too: a softplus at the end of the diffusion \
-         net, a learning rate that rises and falls, clipped gradients, averaged weights.",
+         net, a higher learning rate, clipped gradients, averaged weights.",
     );
     comparison.charts(&mut out)?;
     comparison.data(&mut out)?;
+    schedule::report(&mut out, choices)?;
     let times: Vec<Vec<String>> =
         cells.iter().zip(done).map(|((name, _), d)| vec![name.clone(), number(d.seconds)]).collect();
     out.times(&["cell", "seconds"], &times)?;
     let about = format!(
         "Protocol: {} paths from (3, 5), Euler–Maruyama with {} steps between values 0.05 s apart; paths that leave the \
-         positive quadrant are drawn again. The first {TRAINED} values of each path train: {} updates of Adam at 1e-3 with 16 \
-         snippets and a horizon of {} steps, one Euler step per value, `Σ₀ = 1e-6 I`, dropout rate 0.2 (none for NODE and \
+         positive quadrant are drawn again. The first {TRAINED} values of each path train: {} updates of Adam at 1e-3, constant or \
+         falling as found below, with 16 snippets and a horizon of {} steps, one Euler step per value, `Σ₀ = 1e-6 I`, dropout rate 0.2 (none for NODE and \
          cubature). Every method forecasts once from t = 0 and is scored on rows {TRAINED} to {}, in raw units. The paper does \
          not say whether its runs share their data; ours draw data, first weights and batches anew in every run. LSTM and \
          Transformer have about 50 and 101 thousand parameters, predict the change to the next value, are trained on single \
