@@ -5,6 +5,7 @@ mod cells;
 mod cholesky;
 mod cluster;
 mod comparison;
+mod contest;
 mod data;
 mod experiment;
 mod fit;

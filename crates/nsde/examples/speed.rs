@@ -113,7 +113,8 @@ fn measure(c: &Config, options: Options, budget: Budget) -> nsde::Result<String>
     let dts = vec![0.05; c.steps];
     let inputs = vec![0.1; c.steps * c.inputs];
     let batch = vec![Rollout { start: &start, dts: &dts, inputs: &inputs }; c.batch];
-    let (forward, _) = time(budget, || drop(solver.solve(&batch)));
+    let mut paths = Vec::new();
+    let (forward, _) = time(budget, || drop(solver.solve_into(&batch, &mut paths)));
     let (both, _) = time(budget, || drop(solver.gradient(&batch, last)));
     // One trajectory, one step, in the allocation-free predictor.
     let mut predictor = solver.predictor();

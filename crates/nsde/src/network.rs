@@ -246,7 +246,7 @@ pub(crate) struct Chain<T: Real> {
 }
 
 /// The flows before each layer and after the last, and each layer's own tape.
-pub(crate) struct Tape<T> {
+pub(crate) struct Tape<T: Real> {
     flows: Vec<Flow<T>>,
     /// How much of `R` each of them carries.
     shapes: Vec<Shape>,
@@ -267,7 +267,7 @@ enum OpRoom<T> {
     Activation(ActivationRoom<T>),
 }
 
-enum OpTape<T> {
+enum OpTape<T: Real> {
     None,
     Linear(LinearTape<T>),
     Dropout(Variance<T>),

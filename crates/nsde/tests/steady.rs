@@ -1,4 +1,4 @@
-//! A predictor in a control loop does not allocate; threads and runs do not move a bit.
+//! A predictor in a control loop does not allocate, a batch keeps its memory; threads and runs do not move a bit.
 
 mod common;
 
@@ -100,5 +100,29 @@ fn threads_and_runs_give_the_same_bits() {
                 assert!(run(threads) == one, "{method:?} on {threads} threads");
             }
         }
+    }
+}
+
+#[test]
+fn a_batch_into_used_memory_is_the_same_and_keeps_the_memory() {
+    let rng = &mut seeded(74);
+    for sde in sdes(3, 1, &Layer::Relu, rng) {
+        let solver = Solver::new(&sde, Options::default()).unwrap();
+        let start = gaussian(3, 0.1, rng);
+        let inputs = random_vec(5, rng);
+        let batch = |count: usize, steps: usize| {
+            vec![Rollout { start: &start, dts: &[0.1; 5][..steps], inputs: &inputs[..steps] }; count]
+        };
+        let mut out = Vec::new();
+        // Fewer, more, shorter and longer ones than there is memory of.
+        for (count, steps) in [(9, 4), (3, 4), (11, 2), (11, 5)] {
+            let batch = batch(count, steps);
+            solver.solve_into(&batch, &mut out).unwrap();
+            assert_eq!(out, solver.solve(&batch).unwrap());
+        }
+        let batch = batch(11, 5);
+        let place = out[0].mean(0).as_ptr();
+        solver.solve_into(&batch, &mut out).unwrap();
+        assert_eq!(out[0].mean(0).as_ptr(), place);
     }
 }

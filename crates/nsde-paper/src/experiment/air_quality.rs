@@ -1,17 +1,16 @@
 //! Table 4, columns 3 and 4, and Fig. 7b: all methods on the air of Beijing, 34 columns by the hour.
 
 use super::Experiment;
-use crate::cells::{Done, Order};
-use crate::comparison::{Comparison, Trial};
+use crate::contest::Contest;
 use crate::method::Method;
-use crate::outcome::{Outcome, number};
-use crate::protocol::{Line, Protocol, Test, evaluate_all};
+use crate::outcome::Outcome;
+use crate::protocol::{Protocol, Test, evaluate_all};
 use crate::run::Run;
 use crate::standard::{Standard, dataset};
 use crate::statistics::mean;
 use anyhow::{Result, bail};
 use nsde::data::{Dataset, Series};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -34,12 +33,6 @@ const REPEATED: [&str; 4] = ["Dongsi_TEMP", "Dongsi_PRES", "Dongsi_DEWP", "Dongs
 struct Settings {
     protocol: Protocol,
     rows: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Cell {
-    all: Vec<Line>,
-    independent: Vec<Line>,
 }
 
 /// MSE and NLL as the paper prints them.
@@ -89,44 +82,21 @@ fn run(run: &Run) -> Result<()> {
     let independent: Vec<usize> = (0..34).filter(|i| !REPEATED.contains(&columns[*i].as_str())).collect();
     let tests = [Test { data: &test, columns: None }, Test { data: &test, columns: Some(&independent) }];
 
-    let runs = run.repetitions(10, 1) as u64;
-    let cells: Vec<(String, (Method, u64))> = (0..runs)
-        .flat_map(|r| Method::ALL.map(|m| (format!("{}-run-{r}", m.slug()), (m, run.seed + r))))
-        .collect();
-    let done = run.cells(Order::Together, &settings, &cells, |(method, seed)| {
-        let held_out = Some(&held_out);
-        let mut found = evaluate_all(&settings.protocol, *method, &train, held_out, &tests, *seed)?;
-        let independent = found.remove(1);
-        Ok(Cell { all: found.remove(0), independent })
+    let contest = Contest::hold(run, &settings.protocol, &settings, |method, seed| {
+        evaluate_all(&settings.protocol, method, &train, Some(&held_out), &tests, seed)
     })?;
-    report(run, &settings, &cells, &done, &train, &test)
+    report(run, &settings, &contest, &train, &test)
 }
 
 fn report(
     run: &Run,
     settings: &Settings,
-    cells: &[(String, (Method, u64))],
-    done: &[Done<Cell>],
+    contest: &Contest<'_>,
     train: &Dataset,
     test: &Dataset,
 ) -> Result<()> {
-    let comparison = |title: &'static str, suffix: &'static str, pick: fn(&Cell) -> &Vec<Line>| Comparison {
-        title,
-        suffix,
-        protocol: &settings.protocol,
-        trials: cells
-            .iter()
-            .zip(done)
-            .map(|((_, (method, seed)), d)| Trial { method: *method, seed: *seed, lines: pick(&d.value) })
-            .collect(),
-        runs: cells.len() / Method::ALL.len(),
-        published,
-    };
-    let all = comparison("Air quality", "", |c| &c.all);
-    let independent = Comparison {
-        published: |_| ["", ""],
-        ..comparison("Air quality, 30 columns", "-independent", |c| &c.independent)
-    };
+    let all = contest.comparison(0, "Air quality", "", published);
+    let independent = contest.comparison(1, "Air quality, 30 columns", "-independent", |_| ["", ""]);
     let mut out = Outcome::new(run);
     let bmm = all.of(Method::Bmm, "bmm", None);
     let good = !bmm.mse.is_empty() && mean(&bmm.nll) <= 34.30 && mean(&bmm.mse) <= 1.44;
@@ -154,9 +124,6 @@ fn report(
     independent.charts(&mut out)?;
     all.data(&mut out)?;
     independent.data(&mut out)?;
-    let times: Vec<Vec<String>> =
-        cells.iter().zip(done).map(|((name, _), d)| vec![name.clone(), number(d.seconds)]).collect();
-    out.times(&["cell", "seconds"], &times)?;
     let fit = &settings.protocol.fit;
     let about = format!(
         "Protocol: hourly rows of 2014 and 2015 train, all but the last {VALIDATED}, which choose the weights that are kept (LSTM and \
@@ -167,8 +134,7 @@ fn report(
          46.92(0.75) there.",
         fit.horizon, fit.steps
     );
-    let seconds = done.iter().map(|d| d.seconds).sum();
-    out.finish(&about, &format!("{} runs per method", all.runs), seconds)
+    contest.finish(out, &about)
 }
 
 /// Mean squared error of a forecast over the rows that are scored.

@@ -134,6 +134,14 @@ macro_rules! lanes {
                 self.0.iter().map(|x| f64::from(*x)).sum()
             }
             #[inline(always)]
+            fn flat(x: &[Self]) -> &[$t] {
+                cast_slice(x)
+            }
+            #[inline(always)]
+            fn flat_mut(x: &mut [Self]) -> &mut [$t] {
+                cast_slice_mut(x)
+            }
+            #[inline(always)]
             fn positive(self) -> Self {
                 $name(self.0.map(|x| if x > 0.0 { x } else { 0.0 }))
             }

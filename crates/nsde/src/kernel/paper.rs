@@ -27,7 +27,7 @@
 
 use super::elementary::{ABREAST, vector_exp2, vector_polynomial};
 use super::mat::padded;
-use super::{Mat, Real};
+use super::{Mat, Real, Single};
 use crate::gaussian::special::TAIL;
 use pulp::{Simd, WithSimd};
 use std::f64::consts::{LN_2, LOG2_E, PI};
@@ -106,17 +106,18 @@ impl<T: Real> Units<T> {
     }
 
     /// Takes mean and standard deviation of the units.
-    pub fn set(&mut self, mean: &[f64], sd: &[f64]) {
+    pub fn set(&mut self, mean: &[T::One], sd: &[T::One]) {
         for i in 0..mean.len() {
-            let alpha = mean[i] / sd[i];
-            let live = sd[i] > 0.0 && alpha.abs() <= TAIL;
+            let (mean, sd) = (mean[i].f64(), sd[i].f64());
+            let alpha = mean / sd;
+            let live = sd > 0.0 && alpha.abs() <= TAIL;
             let keep = |to: &mut [T], x: f64| {
                 to[i / T::LANES].set_lane(i % T::LANES, if live { x } else { 0.0 });
             };
             keep(&mut self.alpha, alpha * LOG2_E.sqrt());
             keep(&mut self.half, 0.5 * LOG2_E * alpha * alpha);
-            keep(&mut self.sd, sd[i]);
-            keep(&mut self.inv_sd, 1.0 / sd[i]);
+            keep(&mut self.sd, sd);
+            keep(&mut self.inv_sd, 1.0 / sd);
         }
     }
 }

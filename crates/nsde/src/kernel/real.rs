@@ -4,7 +4,7 @@
 use super::{elementary, paper};
 use pulp::{Simd, WithSimd};
 use std::fmt::Debug;
-use std::ops::{Add, AddAssign, Mul, Neg, Sub};
+use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
 /// A number, or a pack of [`LANES`](Real::LANES) numbers that are computed side by side. What users hold is
 /// `f64`; this parameter stays inside the crate.
@@ -38,6 +38,9 @@ pub(crate) trait Real:
     fn set_lane(&mut self, lane: usize, x: f64);
     /// The sum over the lanes.
     fn total(self) -> f64;
+    /// The numbers of all lanes, one after the other.
+    fn flat(x: &[Self]) -> &[Self::One];
+    fn flat_mut(x: &mut [Self]) -> &mut [Self::One];
     /// Zero where it is negative or not a number.
     fn positive(self) -> Self;
 
@@ -80,8 +83,11 @@ pub(crate) trait Real:
 }
 
 /// `f32` or `f64`.
-pub(crate) trait Single: Real<One = Self> + PartialOrd {
+pub(crate) trait Single: Real<One = Self> + PartialOrd + Div<Output = Self> {
+    /// The distance from one to the next number.
+    const EPSILON: f64;
     fn f64(self) -> f64;
+    fn sqrt(self) -> Self;
 }
 
 /// Runs plain loops over numbers with the instructions of their vectors; what `run` calls must be inlined.
@@ -101,17 +107,7 @@ impl<F: FnOnce()> WithSimd for Run<F> {
     }
 }
 
-/// Writes numbers out, lane by lane.
-#[inline(always)]
-pub(crate) fn to_f64<T: Real>(to: &mut [f64], from: &[T]) {
-    for (to, from) in to.chunks_exact_mut(T::LANES).zip(from) {
-        for (lane, to) in to.iter_mut().enumerate() {
-            *to = from.lane(lane);
-        }
-    }
-}
-
-/// Takes them back.
+/// Takes numbers, lane by lane.
 #[inline(always)]
 pub(crate) fn from_f64<T: Real>(to: &mut [T], from: &[f64]) {
     for (to, from) in to.iter_mut().zip(from.chunks_exact(T::LANES)) {
@@ -164,6 +160,14 @@ macro_rules! real {
             #[inline(always)]
             fn total(self) -> f64 {
                 f64::from(self)
+            }
+            #[inline(always)]
+            fn flat(x: &[Self]) -> &[Self] {
+                x
+            }
+            #[inline(always)]
+            fn flat_mut(x: &mut [Self]) -> &mut [Self] {
+                x
             }
             #[inline(always)]
             fn positive(self) -> Self {
@@ -241,9 +245,14 @@ macro_rules! real {
         }
 
         impl Single for $t {
+            const EPSILON: f64 = <$t>::EPSILON as f64;
             #[inline(always)]
             fn f64(self) -> f64 {
                 f64::from(self)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                <$t>::sqrt(self)
             }
         }
     };

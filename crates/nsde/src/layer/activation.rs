@@ -13,25 +13,24 @@ use super::smoothed::Smoothed;
 use super::units::Units;
 use crate::flow::{Base, Covariance, Flow, Shape, Variance};
 use crate::kernel::mat::padded;
-use crate::kernel::real::{from_f64, in_vectors, to_f64};
+use crate::kernel::real::in_vectors;
 use crate::kernel::tile::Part;
 use crate::kernel::transpose::mirror;
-use crate::kernel::{Mat, Real, paper, rows, series};
+use crate::kernel::{Mat, Real, Single, paper, rows, series};
 use crate::solver::Stats;
 
 /// Most orders any mode spends: the long series of the exact mode.
 const LONGEST: usize = 402;
 
 /// The diagonal may fall below its own series by this share of the variance without being counted.
-const ROUNDING: f64 = 1e-10;
+const fn rounding<E: Single>() -> f64 {
+    if E::EPSILON > 1e-12 { 100.0 * E::EPSILON } else { 1e-10 }
+}
 
 /// What the adjoint needs again.
-pub(crate) struct ActivationTape<T> {
-    /// Of all lanes, as are mean and deviation.
-    units: Units,
-    /// Mean and standard deviation of the input.
-    mean: Vec<f64>,
-    sd: Vec<f64>,
+pub(crate) struct ActivationTape<T: Real> {
+    /// Of all lanes.
+    units: Units<T::One>,
     /// `c_1`.
     slope: Vec<T>,
     spread: Spread<T>,
@@ -97,8 +96,6 @@ impl<T: Real> ActivationTape<T> {
         };
         ActivationTape {
             units: Units::zeros(units * T::LANES, orders),
-            mean: vec![0.0; units * T::LANES],
-            sd: vec![0.0; units * T::LANES],
             slope: zero(),
             spread: if full {
                 Spread::Full(Box::new(Everything {
@@ -115,7 +112,7 @@ impl<T: Real> ActivationTape<T> {
     }
 
     pub fn room(&self, inputs: usize) -> ActivationRoom<T> {
-        let units = self.mean.len() / T::LANES;
+        let units = self.units.mean.len() / T::LANES;
         let (pairs, orders) = match &self.spread {
             Spread::Full(all) => (units, all.coef.rows),
             Spread::Diagonal(_) => (0, 0),
@@ -134,16 +131,18 @@ impl<T: Real> ActivationTape<T> {
 
 /// The numbers of unit `i`.
 #[inline(always)]
-fn pack<T: Real>(x: &[f64], i: usize) -> T {
-    T::lanes(|lane| x[i * T::LANES + lane])
+fn pack<T: Real>(x: &[T::One], i: usize) -> T {
+    let mut out = [T::ZERO];
+    T::flat_mut(&mut out).copy_from_slice(&x[i * T::LANES..(i + 1) * T::LANES]);
+    out[0]
 }
 
-fn choose(moments: Moments, activation: &dyn Smoothed, sd: &[f64]) -> Pairs {
-    let widest = sd.iter().copied().fold(0.0, f64::max);
+fn choose(moments: Moments, activation: &dyn Smoothed, sd: &[impl Single]) -> Pairs {
+    let widest = || sd.iter().map(|x| x.f64()).fold(0.0, f64::max);
     match moments {
         Moments::Series { terms } => Pairs::Series { orders: terms - 1 },
-        Moments::Exact if activation.has_pairs(widest) => Pairs::Formula,
-        Moments::Exact => Pairs::Series { orders: activation.long_terms(widest).min(LONGEST - 2) },
+        Moments::Exact if activation.has_pairs(widest()) => Pairs::Formula,
+        Moments::Exact => Pairs::Series { orders: activation.long_terms(widest()).min(LONGEST - 2) },
         Moments::Paper => match activation.kink() {
             Some(kink) => Pairs::Paper { kink },
             None => Pairs::Series { orders: Moments::DEFAULT_TERMS - 1 },
@@ -163,23 +162,27 @@ pub(crate) fn push<T: Real>(
     stats: &mut Stats,
 ) {
     let n = h.units();
-    let ActivationTape { units, mean, sd, slope, spread, .. } = tape;
-    in_vectors::<T>(|| to_f64(mean, &h.mean));
+    let ActivationTape { units, slope, spread, .. } = tape;
+    let count = n * T::LANES;
+    units.mean.copy_from_slice(&T::flat(&h.mean)[..count]);
     match spread {
         Spread::Diagonal(variance) => {
             variance.push(h, base);
-            to_f64(sd, &variance.var);
-            sd.iter_mut().for_each(|x| *x = x.sqrt());
-            activation.expand_all(mean, sd, units, 0);
+            let from = &T::flat(&variance.var)[..count];
+            in_vectors::<T>(|| units.sd.iter_mut().zip(from).for_each(|(sd, x)| *sd = x.sqrt()));
+            units.expand(activation, 0);
         }
         Spread::Full(all) => {
             room.covariance.push(&mut all.cov, h, base, Part::Lower);
             let Everything { cov, inv_sd, .. } = &mut **all;
+            let (sd, inv_sd) = (&mut units.sd, &mut T::flat_mut(inv_sd)[..count]);
             in_vectors::<T>(|| {
                 for (i, sd) in sd.chunks_exact_mut(T::LANES).enumerate() {
-                    to_f64(sd, &[cov.at(i, i)]);
-                    sd.iter_mut().for_each(|x| *x = x.max(0.0).sqrt());
-                    inv_sd[i] = T::lanes(|l| if sd[l] > 0.0 { 1.0 / sd[l] } else { 0.0 });
+                    sd.copy_from_slice(T::flat(&[cov.at(i, i).positive()]));
+                }
+                for (sd, inverse) in sd.iter_mut().zip(inv_sd) {
+                    *sd = sd.sqrt();
+                    *inverse = if *sd > T::One::ZERO { T::One::ONE / *sd } else { T::One::ZERO };
                 }
             });
             all.pairs = choose(moments, activation, sd);
@@ -187,23 +190,18 @@ pub(crate) fn push<T: Real>(
                 Pairs::Series { orders } => orders + 2,
                 Pairs::Formula | Pairs::Paper { .. } => 0,
             };
-            activation.expand_all(mean, sd, units, coefficients);
-            let coef = &mut all.coef;
-            in_vectors::<T>(|| {
-                for k in 0..coefficients {
-                    from_f64(coef.row_mut(k), units.e.row(k));
-                }
-            });
+            units.expand(activation, coefficients);
+            for k in 0..coefficients {
+                T::flat_mut(all.coef.row_mut(k))[..count].copy_from_slice(&units.e.row(k)[..count]);
+            }
         }
     }
     if exponential {
-        stats.exp_clamped +=
-            mean.iter().zip(&*sd).filter(|(m, sd)| Exp::is_clamped(**m, **sd)).count() as u64;
+        let both = units.mean.iter().zip(&units.sd);
+        stats.exp_clamped += both.filter(|(m, sd)| Exp::is_clamped(m.f64(), sd.f64())).count() as u64;
     }
-    in_vectors::<T>(|| {
-        from_f64(&mut out.mean, &units.c[0]);
-        from_f64(slope, &units.c[1]);
-    });
+    T::flat_mut(&mut out.mean)[..count].copy_from_slice(&units.c[0]);
+    T::flat_mut(slope)[..count].copy_from_slice(&units.c[1]);
     rows::scale(&mut out.jac, &h.jac, slope);
     out.var_known = true;
     match spread {
@@ -223,15 +221,14 @@ pub(crate) fn push<T: Real>(
                 }
                 Pairs::Paper { kink } => {
                     let Everything { cov, paper, .. } = &mut **all;
-                    paper.set(mean, sd);
+                    paper.set(&units.mean, &units.sd);
                     paper::push(&mut out.resid, cov, h.resid(), slope, kink, paper);
                 }
                 Pairs::Formula => {
                     for i in 0..n {
                         for j in 0..i {
                             let mut x = T::lanes(|lane| {
-                                pair(activation, mean, sd, &all.cov, i, j, lane, false)
-                                    .map_or(0.0, |p| p.value)
+                                pair(activation, units, &all.cov, i, j, lane, false).map_or(0.0, |p| p.value)
                             });
                             if let Some(resid) = h.resid() {
                                 x += slope[i] * slope[j] * resid.at(i, j);
@@ -243,7 +240,7 @@ pub(crate) fn push<T: Real>(
             }
             let mut raised = 0;
             in_vectors::<T>(|| {
-                raised = raise(units, all.pairs, sd);
+                raised = raise(units, all.pairs);
                 for i in 0..n {
                     out.var[i] = slope[i] * slope[i] * all.cov.at(i, i).positive() + pack(&units.rest, i);
                     *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + pack(&units.rest, i);
@@ -258,20 +255,21 @@ pub(crate) fn push<T: Real>(
 /// The exact diagonal is at least the cut series; rounding must not undo that. Returns how often more than
 /// rounding did.
 #[inline(always)]
-fn raise(units: &mut Units, pairs: Pairs, sd: &[f64]) -> u64 {
+fn raise<E: Single>(units: &mut Units<E>, pairs: Pairs) -> u64 {
     let Pairs::Series { orders } = pairs else { return 0 };
-    let Units { c, rest, e, scratch: [series, ..], .. } = units;
-    series.fill(0.0);
+    let Units { sd, c, rest, e, scratch: [series, ..], .. } = units;
+    series.fill(E::ZERO);
     for k in 0..orders {
         for (to, e) in series.iter_mut().zip(e.row(k)) {
-            *to += e * e;
+            *to += *e * *e;
         }
     }
     let mut raised = 0;
     for i in 0..rest.len() {
         if rest[i] < series[i] {
-            let linear = (c[1][i] * sd[i]).powi(2);
-            raised += u64::from(series[i] - rest[i] > ROUNDING * (series[i] + linear));
+            let linear = c[1][i] * sd[i];
+            let allowed = E::of(rounding::<E>()) * (series[i] + linear * linear);
+            raised += u64::from(series[i] - rest[i] > allowed);
             rest[i] = series[i];
         }
     }
@@ -280,15 +278,15 @@ fn raise(units: &mut Units, pairs: Pairs, sd: &[f64]) -> u64 {
 
 fn pair<T: Real>(
     activation: &dyn Smoothed,
-    mean: &[f64],
-    sd: &[f64],
+    units: &Units<T::One>,
     cov: &Mat<T>,
     i: usize,
     j: usize,
     lane: usize,
     partials: bool,
 ) -> Option<super::smoothed::PairRest> {
-    let unit = |i: usize| (mean[i * T::LANES + lane], sd[i * T::LANES + lane]);
+    let at = |x: &[T::One], i: usize| x[i * T::LANES + lane].f64();
+    let unit = |i: usize| (at(&units.mean, i), at(&units.sd, i));
     let (a, b) = (unit(i), unit(j));
     if a.1 == 0.0 || b.1 == 0.0 {
         return None;
@@ -309,7 +307,7 @@ pub(crate) fn pull<T: Real>(
     room: &mut ActivationRoom<T>,
 ) {
     let n = h.units();
-    let ActivationTape { units, mean, sd, slope, spread } = tape;
+    let ActivationTape { units, slope, spread } = tape;
     let ActivationRoom { slope_bar, var_bar, bar_jac, covariance, cov_bar, sums, scratch } = room;
     h_bar.shape = h.shape;
     h_bar.var.fill(T::ZERO);
@@ -335,7 +333,7 @@ pub(crate) fn pull<T: Real>(
                 let add = |to: &mut T, lane, x: f64| to.set_lane(lane, to.lane(lane) + x);
                 for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {
                     for lane in 0..T::LANES {
-                        let Some(p) = pair(activation, mean, sd, &all.cov, i, j, lane, true) else {
+                        let Some(p) = pair(activation, units, &all.cov, i, j, lane, true) else {
                             continue;
                         };
                         // Entries ij and ji both carry the cotangent.

@@ -42,8 +42,12 @@ impl Smoothed for LeakyRelu {
         Rest { value: k * r.value, d_mean: k * r.d_mean, d_var: k * r.d_var }
     }
 
-    fn expand_all(&self, mean: &[f64], sd: &[f64], units: &mut Units, orders: usize) {
-        rectified::expand_all(self.slope, mean, sd, units, orders);
+    fn expand_double(&self, units: &mut Units<f64>, orders: usize) {
+        rectified::expand_all(self.slope, units, orders);
+    }
+
+    fn expand_single(&self, units: &mut Units<f32>, orders: usize) {
+        rectified::expand_all(self.slope, units, orders);
     }
 
     fn has_pairs(&self, _: f64) -> bool {

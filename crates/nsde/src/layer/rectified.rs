@@ -4,7 +4,7 @@ use super::sigmoidal::hermite_ratios;
 use super::smoothed::{PairRest, Rest};
 use super::units::Units;
 use crate::gaussian::special::{TAIL, angles, cdf, cdf2, pdf, plackett, softrelu};
-use crate::kernel::elementary::{FAR, density_and_tail};
+use crate::kernel::elementary::Elementary;
 use pulp::{Simd, WithSimd};
 use std::f64::consts::PI;
 
@@ -73,41 +73,42 @@ pub(crate) fn relu_expand(mean: f64, sd: f64, e: &mut [f64]) -> ([f64; 4], Rest)
 }
 
 /// Everything about a whole layer of leaky rectifiers `λh + (1 − λ)h⁺` at once, in vectors.
-pub(crate) fn expand_all(slope: f64, mean: &[f64], sd: &[f64], units: &mut Units, orders: usize) {
-    pulp::Arch::new().dispatch(ExpandAll { slope, mean, sd, units, orders, ratios: hermite_ratios() });
+pub(crate) fn expand_all<E: Elementary>(slope: f64, units: &mut Units<E>, orders: usize) {
+    pulp::Arch::new().dispatch(ExpandAll { slope, units, orders, ratios: hermite_ratios() });
 }
 
-struct ExpandAll<'a> {
+struct ExpandAll<'a, E> {
     slope: f64,
-    mean: &'a [f64],
-    sd: &'a [f64],
-    units: &'a mut Units,
+    units: &'a mut Units<E>,
     orders: usize,
     ratios: &'a [(f64, f64)],
 }
 
-impl WithSimd for ExpandAll<'_> {
+impl<E: Elementary> WithSimd for ExpandAll<'_, E> {
     type Output = ();
 
     /// Several short loops, so that the compiler makes vectors of each.
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let ExpandAll { slope, mean, sd, units, orders, ratios } = self;
+        let ExpandAll { slope, units, orders, ratios } = self;
         let n = units.rest.len();
+        let (slope, kink) = (E::of(slope), E::of(1.0 - slope));
+        let (zero, one, two, half) = (E::ZERO, E::ONE, E::of(2.0), E::of(0.5));
+        let Units { mean, sd, c: [c0, c1, c2, c3], rest, rest_mean, rest_var, e, scratch, .. } = units;
         let (mean, sd) = (&mean[..n], &sd[..n]);
-        let kink = 1.0 - slope;
-        let Units { c: [c0, c1, c2, c3], rest, rest_mean, rest_var, e, scratch, .. } = units;
         let [alpha, density, tail] = scratch;
         let (alpha, density, tail) = (&mut alpha[..n], &mut density[..n], &mut tail[..n]);
         // A point mass counts as deviation 1 without density.
-        let safe = |sd: f64| if sd > 0.0 { sd } else { 1.0 };
+        let safe = |sd: E| if sd > zero { sd } else { one };
         for i in 0..n {
-            let a = (mean[i] / safe(sd[i])).clamp(-FAR, FAR);
-            let (d, t) = density_and_tail::<S>(a.abs());
-            let live = sd[i] > 0.0 && a.abs() < FAR;
+            let a = mean[i] / safe(sd[i]);
+            let a = if a > E::FAR { E::FAR } else { a };
+            let a = if a < -E::FAR { -E::FAR } else { a };
+            let (d, t) = E::density_and_tail::<S>(a.abs());
+            let live = sd[i] > zero && a.abs() < E::FAR;
             alpha[i] = a;
-            density[i] = if live { d } else { 0.0 };
-            tail[i] = if live { t } else { 0.0 };
+            density[i] = if live { d } else { zero };
+            tail[i] = if live { t } else { zero };
         }
         let (c0, c1, c2, c3) = (&mut c0[..n], &mut c1[..n], &mut c2[..n], &mut c3[..n]);
         let (rest, rest_mean, rest_var) = (&mut rest[..n], &mut rest_mean[..n], &mut rest_var[..n]);
@@ -115,31 +116,31 @@ impl WithSimd for ExpandAll<'_> {
             let (s, a, d, t) = (safe(sd[i]), alpha[i], density[i], tail[i]);
             let x = a.abs();
             // SR in the left tail; σ SR(α) = m⁺ + σ SR(−|α|).
-            let sr = (d - x * t).max(0.0);
-            let up = if mean[i] > 0.0 { 1.0 - t } else { t };
-            let up = if sd[i] == 0.0 && mean[i] == 0.0 { 0.5 } else { up };
-            let plus = if mean[i] > 0.0 { mean[i] } else { 0.0 };
-            c0[i] = slope * mean[i] + kink * (plus + s * sr);
+            let sr = (d - x * t).positive();
+            let up = if mean[i] > zero { one - t } else { t };
+            let up = if sd[i] == zero && mean[i] == zero { half } else { up };
+            c0[i] = slope * mean[i] + kink * (mean[i].positive() + s * sr);
             c1[i] = slope + kink * up;
             c2[i] = kink * (d / s);
             c3[i] = -kink * (a * d / s / s);
             // As in `relu_rest_at`.
-            let unit = kink * kink * (t - x * sr - sr * sr - t * t).max(0.0);
-            let turn = kink * kink * (d + sr - x * t - 2.0 * sr * t - 2.0 * t * d);
-            let turn = if mean[i] > 0.0 { -turn } else { turn };
+            let unit = kink * kink * (t - x * sr - sr * sr - t * t).positive();
+            let turn = kink * kink * (d + sr - x * t - two * sr * t - two * t * d);
+            let turn = if mean[i] > zero { -turn } else { turn };
             rest[i] = s * s * unit;
             rest_mean[i] = s * turn;
-            rest_var[i] = unit - 0.5 * a * turn;
+            rest_var[i] = unit - half * a * turn;
         }
         // The recurrence of `add_relu_hermite_at`, all units abreast.
         let (now, before) = (density, tail);
         for i in 0..n {
-            now[i] *= kink * safe(sd[i]);
-            before[i] = 0.0;
+            now[i] = now[i] * (kink * safe(sd[i]));
+            before[i] = zero;
         }
         for k in 0..orders {
             let (first, second) = if k == 0 { (1.0, 0.0) } else { ratios[k - 1] };
-            let scale = ratios[k].0 * first;
+            let scale = E::of(ratios[k].0 * first);
+            let (first, second) = (E::of(first), E::of(second));
             let row = &mut e.row_mut(k)[..n];
             for i in 0..n {
                 row[i] = now[i] * scale;

@@ -32,8 +32,12 @@ impl Smoothed for Relu {
         rectified::relu_expand(mean, sd, e)
     }
 
-    fn expand_all(&self, mean: &[f64], sd: &[f64], units: &mut Units, orders: usize) {
-        rectified::expand_all(0.0, mean, sd, units, orders);
+    fn expand_double(&self, units: &mut Units<f64>, orders: usize) {
+        rectified::expand_all(0.0, units, orders);
+    }
+
+    fn expand_single(&self, units: &mut Units<f32>, orders: usize) {
+        rectified::expand_all(0.0, units, orders);
     }
 
     fn has_pairs(&self, _: f64) -> bool {

@@ -17,7 +17,7 @@ pub(crate) struct Residual<T: Real> {
     pub inner: Chain<T>,
 }
 
-pub(crate) struct ResidualTape<T> {
+pub(crate) struct ResidualTape<T: Real> {
     /// What is wanted of `R` behind the block; inside it everything is carried.
     shape: Shape,
     covariance: Covariance<T>,

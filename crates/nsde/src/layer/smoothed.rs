@@ -48,8 +48,13 @@ pub(crate) trait Smoothed: Sync {
     }
 
     /// The same for all units of a layer, `orders` coefficients each; `sd = 0` is a point mass.
-    fn expand_all(&self, mean: &[f64], sd: &[f64], units: &mut Units, orders: usize) {
-        units.fill(self, mean, sd, orders);
+    fn expand_double(&self, units: &mut Units<f64>, orders: usize) {
+        units.fill(self, orders);
+    }
+
+    /// The same in single precision.
+    fn expand_single(&self, units: &mut Units<f32>, orders: usize) {
+        units.fill(self, orders);
     }
 
     /// Whether [`pair`](Smoothed::pair) is there to be asked, for deviations up to `sd`.

@@ -1,28 +1,34 @@
 //! What an activation layer knows of each of its units by itself, one array per quantity.
 
 use super::smoothed::{Rest, Smoothed};
-use crate::kernel::Mat;
+use crate::kernel::{Mat, Single};
+use std::any::Any;
 
-/// Smoothed derivatives, Hermite coefficients and the rest of every unit.
+/// Smoothed derivatives, Hermite coefficients and the rest of every unit, in all lanes.
 #[derive(Clone, Debug)]
-pub(crate) struct Units {
+pub(crate) struct Units<E> {
+    /// Mean and standard deviation of the input.
+    pub mean: Vec<E>,
+    pub sd: Vec<E>,
     /// `c_0 … c_3`.
-    pub c: [Vec<f64>; 4],
+    pub c: [Vec<E>; 4],
     /// The diagonal beyond the linear term, and its derivatives.
-    pub rest: Vec<f64>,
-    pub rest_mean: Vec<f64>,
-    pub rest_var: Vec<f64>,
+    pub rest: Vec<E>,
+    pub rest_mean: Vec<E>,
+    pub rest_var: Vec<E>,
     /// `e_2, e_3, …` in the rows.
-    pub e: Mat<f64>,
+    pub e: Mat<E>,
     /// For those who compute them.
-    pub scratch: [Vec<f64>; 3],
+    pub scratch: [Vec<E>; 3],
     column: Vec<f64>,
 }
 
-impl Units {
+impl<E: Single> Units<E> {
     pub fn zeros(units: usize, orders: usize) -> Self {
-        let zero = || vec![0.0; units];
+        let zero = || vec![E::ZERO; units];
         Units {
+            mean: zero(),
+            sd: zero(),
             c: std::array::from_fn(|_| zero()),
             rest: zero(),
             rest_mean: zero(),
@@ -33,25 +39,36 @@ impl Units {
         }
     }
 
+    /// Everything from mean and deviation, with the first `orders` coefficients.
+    pub fn expand(&mut self, u: &dyn Smoothed, orders: usize) {
+        let any: &mut dyn Any = self;
+        if let Some(single) = any.downcast_mut::<Units<f32>>() {
+            u.expand_single(single, orders);
+        } else if let Some(double) = any.downcast_mut::<Units<f64>>() {
+            u.expand_double(double, orders);
+        }
+    }
+
     /// One unit after the other, the first `orders` coefficients of each.
-    pub fn fill(&mut self, u: &(impl Smoothed + ?Sized), mean: &[f64], sd: &[f64], orders: usize) {
+    pub fn fill(&mut self, u: &(impl Smoothed + ?Sized), orders: usize) {
         for i in 0..self.rest.len() {
+            let (mean, sd) = (self.mean[i].f64(), self.sd[i].f64());
             let column = &mut self.column[..orders];
-            let (c, rest) = if sd[i] > 0.0 {
-                u.expand(mean[i], sd[i], column)
+            let (c, rest) = if sd > 0.0 {
+                u.expand(mean, sd, column)
             } else {
                 column.fill(0.0);
-                (u.smooth(mean[i], 0.0), Rest::default())
+                (u.smooth(mean, 0.0), Rest::default())
             };
             for (k, e) in column.iter().enumerate() {
-                *self.e.at_mut(k, i) = *e;
+                *self.e.at_mut(k, i) = E::of(*e);
             }
             for (to, c) in self.c.iter_mut().zip(c) {
-                to[i] = c;
+                to[i] = E::of(c);
             }
-            self.rest[i] = rest.value;
-            self.rest_mean[i] = rest.d_mean;
-            self.rest_var[i] = rest.d_var;
+            self.rest[i] = E::of(rest.value);
+            self.rest_mean[i] = E::of(rest.d_mean);
+            self.rest_var[i] = E::of(rest.d_var);
         }
     }
 }

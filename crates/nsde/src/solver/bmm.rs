@@ -29,7 +29,7 @@ pub(crate) struct Bmm<T: Real> {
 }
 
 /// What one step leaves behind for its adjoint.
-pub(crate) struct BmmTape<T> {
+pub(crate) struct BmmTape<T: Real> {
     drift: Tape<T>,
     noise: NoiseTape<T>,
     /// `μ` and `Σ`.
@@ -39,7 +39,7 @@ pub(crate) struct BmmTape<T> {
     step: Mat<T>,
 }
 
-pub(crate) struct BmmWork<T> {
+pub(crate) struct BmmWork<T: Real> {
     /// The tape of a step that nobody records.
     own: BmmTape<T>,
     room: Room<T>,

@@ -106,6 +106,23 @@ pub(crate) struct Work<K: Transition> {
     to: Vec<f64>,
     /// One for each step of a gradient, as far as they are kept.
     tapes: Vec<K::Tape>,
+    /// What a gradient needs of all steps: states, moments and their cotangents.
+    states: Vec<f64>,
+    paths: Vec<Trajectory>,
+    bars: Vec<Trajectory>,
+}
+
+/// Makes room for `steps` of each of `count` trajectories; what was in them is of no use any more.
+fn make_room(paths: &mut Vec<Trajectory>, count: usize, state: usize, steps: impl Fn(usize) -> usize) {
+    paths.truncate(count);
+    for n in 0..count {
+        let fits = |path: &Trajectory| (path.dim(), path.steps()) == (state, steps(n));
+        match paths.get_mut(n) {
+            Some(path) if fits(path) => {}
+            Some(path) => *path = Trajectory::zeros(state, steps(n)),
+            None => paths.push(Trajectory::zeros(state, steps(n))),
+        }
+    }
 }
 
 /// At most this many partial gradients are summed: enough for many cores, few enough for memory.
@@ -130,7 +147,15 @@ impl<K: Transition> Pooled<K> {
 
     pub fn work(&self) -> Work<K> {
         let n = self.kernel.state_len() * K::WIDTH;
-        Work { inner: self.kernel.work(), from: vec![0.0; n], to: vec![0.0; n], tapes: Vec::new() }
+        Work {
+            inner: self.kernel.work(),
+            from: vec![0.0; n],
+            to: vec![0.0; n],
+            tapes: Vec::new(),
+            states: Vec::new(),
+            paths: Vec::new(),
+            bars: Vec::new(),
+        }
     }
 
     fn borrow<R>(&self, use_it: impl FnOnce(&mut Work<K>) -> R) -> R {
@@ -196,15 +221,14 @@ impl<K: Transition> Pooled<K> {
 
     fn solve(
         &self,
-        state: usize,
         inputs: usize,
         index: usize,
         rollouts: &[Rollout<'_>],
-    ) -> Result<(Vec<Trajectory>, Stats)> {
+        out: &mut [Trajectory],
+    ) -> Result<Stats> {
         self.borrow(|work| {
-            let mut out: Vec<_> = rollouts.iter().map(|r| Trajectory::zeros(state, r.dts.len())).collect();
-            self.predict(work, inputs, index, rollouts, &mut out)?;
-            Ok((out, *K::stats(&mut work.inner)))
+            self.predict(work, inputs, index, rollouts, out)?;
+            Ok(*K::stats(&mut work.inner))
         })
     }
 
@@ -235,33 +259,34 @@ impl<K: Transition> Pooled<K> {
         let Task { state, inputs, .. } = *task;
         let (index, rollouts) = (bundle.start, &task.batch[bundle.clone()]);
         let (n, steps) = (self.kernel.state_len() * K::WIDTH, rollouts[0].dts.len());
-        let Work { inner, from: from_bar, to: to_bar, tapes } = work;
+        let Work { inner, from: from_bar, to: to_bar, tapes, states, paths, bars } = work;
         let each = self.kernel.tape_bytes();
         let keep = steps * each <= if each < LARGE { KEPT } else { KEPT_LARGE };
         let tape = |k: usize| if keep { k } else { 0 };
         let wanted = if keep { steps } else { 1 };
         tapes.resize_with(tapes.len().max(wanted), || self.kernel.tape());
         let at = |k: usize| At { index, k, inputs, rollouts };
-        let mut states = vec![0.0; n * (steps + 1)];
+        states.resize(n * (steps + 1), 0.0);
         self.start(inner, index, rollouts, &mut states[..n]);
-        let mut trajectories = vec![Trajectory::zeros(state, steps); rollouts.len()];
+        make_room(paths, rollouts.len(), state, |_| steps);
+        make_room(bars, rollouts.len(), state, |_| steps);
         for k in 0..steps {
             let (from, to) = states[k * n..].split_at_mut(n);
             let to = &mut to[..n];
             self.kernel.record(inner, &mut tapes[tape(k)], at(k), from, to);
-            self.observe(inner, index, k, to, &mut trajectories)?;
+            self.observe(inner, index, k, to, paths)?;
         }
-        let mut bars = vec![Trajectory::zeros(state, steps); rollouts.len()];
         let mut values = Vec::with_capacity(rollouts.len());
-        for (lane, (trajectory, bar)) in trajectories.iter().zip(&mut bars).enumerate() {
-            values.push((task.objective)(index + lane, trajectory, bar)?);
+        for (lane, (path, bar)) in paths.iter().zip(&mut *bars).enumerate() {
+            bar.fill_zero();
+            values.push((task.objective)(index + lane, path, bar)?);
         }
         to_bar.fill(0.0);
         for k in (0..steps).rev() {
             let (from, to) = states[k * n..].split_at_mut(n);
             let to = &mut to[..n];
             let lanes = to.chunks_exact(n / K::WIDTH).zip(to_bar.chunks_exact_mut(n / K::WIDTH));
-            for ((to, to_bar), bar) in lanes.zip(&mut bars) {
+            for ((to, to_bar), bar) in lanes.zip(&mut *bars) {
                 let (mean_bar, cov_bar) = bar.at_mut(k);
                 // Many objectives look at the last step only.
                 if mean_bar.iter().chain(&*cov_bar).any(|x| *x != 0.0) {
@@ -352,32 +377,37 @@ impl<N: Transition, W: Transition> Fleet<N, W> {
         bundles
     }
 
+    /// Puts the moments of all trajectories into `out`, in whose memory they are if it has enough.
     pub fn solve(
         &self,
         state: usize,
         inputs: usize,
         batch: &[Rollout<'_>],
-    ) -> Result<(Vec<Trajectory>, Stats)> {
-        let some = |bundle: Range<usize>| {
+        out: &mut Vec<Trajectory>,
+    ) -> Result<Stats> {
+        make_room(out, batch.len(), state, |n| batch[n].dts.len());
+        let mut rest = out.as_mut_slice();
+        let mut bundles = Vec::new();
+        for bundle in self.bundles(batch) {
+            let (here, later) = rest.split_at_mut(bundle.len());
+            bundles.push((bundle, here));
+            rest = later;
+        }
+        let some = |(bundle, out): (Range<usize>, &mut [Trajectory])| {
             let (index, rollouts) = (bundle.start, &batch[bundle]);
             match &self.many {
-                Some(many) if rollouts.len() > 1 => many.solve(state, inputs, index, rollouts),
-                _ => self.one.solve(state, inputs, index, rollouts),
+                Some(many) if rollouts.len() > 1 => many.solve(inputs, index, rollouts, out),
+                _ => self.one.solve(inputs, index, rollouts, out),
             }
         };
-        let bundles = self.bundles(batch);
-        let each: Vec<(Vec<Trajectory>, Stats)> = if bundles.len() == 1 {
+        let each: Vec<Stats> = if bundles.len() == 1 {
             bundles.into_iter().map(some).collect::<Result<_>>()?
         } else {
             bundles.into_par_iter().map(some).collect::<Result<_>>()?
         };
         let mut stats = Stats::default();
-        let mut trajectories = Vec::with_capacity(batch.len());
-        for (some, s) in each {
-            trajectories.extend(some);
-            stats.add(s);
-        }
-        Ok((trajectories, stats))
+        each.into_iter().for_each(|s| stats.add(s));
+        Ok(stats)
     }
 
     /// Groups of consecutive bundles go over the cores; their gradients are added up in order.

@@ -105,8 +105,9 @@ impl Engine {
         state: usize,
         inputs: usize,
         batch: &[Rollout<'_>],
-    ) -> Result<(Vec<Trajectory>, Stats)> {
-        each!(self, k => k.solve(state, inputs, batch))
+        out: &mut Vec<Trajectory>,
+    ) -> Result<Stats> {
+        each!(self, k => k.solve(state, inputs, batch, out))
     }
 
     pub fn gradient(

@@ -186,6 +186,11 @@ impl Trajectory {
         (&mut self.mean[k * d..(k + 1) * d], &mut self.cov[k * d * d..(k + 1) * d * d])
     }
 
+    pub(crate) fn fill_zero(&mut self) {
+        self.mean.fill(0.0);
+        self.cov.fill(0.0);
+    }
+
     /// The Gaussian after step `k`.
     pub fn gaussian(&self, k: usize) -> Gaussian {
         Gaussian { mean: self.mean(k).to_vec(), cov: self.cov(k).to_vec() }
@@ -269,8 +274,16 @@ impl Solver {
 
     /// Like [`solve`](Solver::solve), with the guards that acted.
     pub fn solve_with_stats(&self, batch: &[Rollout<'_>]) -> Result<(Vec<Trajectory>, Stats)> {
+        let mut out = Vec::new();
+        let stats = self.solve_into(batch, &mut out)?;
+        Ok((out, stats))
+    }
+
+    /// Like [`solve`](Solver::solve), into the memory of an earlier result; returns the guards that acted. After an
+    /// error `out` holds nothing of use.
+    pub fn solve_into(&self, batch: &[Rollout<'_>], out: &mut Vec<Trajectory>) -> Result<Stats> {
         self.check(batch)?;
-        self.engine.solve(self.state, self.inputs, batch)
+        self.engine.solve(self.state, self.inputs, batch, out)
     }
 
     /// Value and gradient of a scalar function of the moments, summed over the batch.

@@ -44,7 +44,7 @@ fn square(scale: &[f64], d: usize, full: bool, out: &mut [f64]) {
 }
 
 /// What a step leaves behind for its adjoint; nothing where there is no network.
-pub(crate) struct NoiseTape<T>(Option<(Tape<T>, Entries<T>)>);
+pub(crate) struct NoiseTape<T: Real>(Option<(Tape<T>, Entries<T>)>);
 
 /// Cotangents and the gradient.
 pub(crate) struct NoiseWork<T> {

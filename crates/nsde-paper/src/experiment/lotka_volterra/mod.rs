@@ -3,12 +3,12 @@
 mod schedule;
 
 use super::Experiment;
-use crate::cells::{Done, Order};
-use crate::comparison::{Comparison, Trial};
+use crate::cells::Order;
+use crate::contest::Contest;
 use crate::method::Method;
-use crate::outcome::{Outcome, number};
+use crate::outcome::Outcome;
 use crate::particles::{Judge, Scored};
-use crate::protocol::{Line, Protocol, evaluate};
+use crate::protocol::{Protocol, evaluate};
 use crate::run::Run;
 use crate::statistics::printed;
 use anyhow::Result;
@@ -16,7 +16,7 @@ use nsde::Gaussian;
 use nsde::data::Dataset;
 use nsde::simulate::{Recording, lotka_volterra};
 use schedule::Choice;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::sync::OnceLock;
 
 /// This experiment.
@@ -46,13 +46,6 @@ impl Settings {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct Cell {
-    lines: Vec<Line>,
-    /// Scores of the Gaussian with the paths' own moments at every row.
-    floor: Scored,
-}
-
 /// MSE and NLL as the paper prints them.
 pub fn published(method: Method) -> [&'static str; 2] {
     match method {
@@ -78,21 +71,20 @@ fn run(run: &Run) -> Result<()> {
     }
     let settings = Settings { protocol, paths: run.size(128, 8), substeps: run.size(5000, 50) };
     let choices = schedule::choose(run, &settings)?;
-    let runs = run.repetitions(10, 1) as u64;
-    // All methods of a run before the next run, so that an early look sees all methods.
-    let cells: Vec<(String, (Choice, u64))> = (0..runs)
-        .flat_map(|r| choices.iter().map(move |c| (r, c)))
-        .map(|(r, c)| (format!("{}-run-{r}", c.method.slug()), (c.clone(), run.seed + r)))
-        .collect();
+    let runs = run.repetitions(10, 1);
     // The methods of a run share its data, which take seconds to simulate.
     let data: Vec<OnceLock<Dataset>> = (0..runs).map(|_| OnceLock::new()).collect();
-    let done = run.cells(Order::Together, &settings, &cells, |(choice, seed)| {
-        let data = data[(seed - run.seed) as usize].get_or_init(|| settings.simulate(*seed));
-        let protocol = settings.protocol.with(choice.recipe);
-        let lines = evaluate(&protocol, choice.method, &first_half(data), data, *seed)?;
-        Ok(Cell { lines, floor: floor(data)? })
+    let data = |seed: u64| data[(seed - run.seed) as usize].get_or_init(|| settings.simulate(seed));
+    let contest = Contest::hold(run, &settings.protocol, &(&settings, &choices), |method, seed| {
+        let recipe = schedule::of(&choices, method);
+        let train = first_half(data(seed));
+        Ok(vec![evaluate(&settings.protocol.with(recipe), method, &train, data(seed), seed)?])
     })?;
-    report(run, &settings, &choices, &cells, &done)
+    let floors: Vec<(String, u64)> =
+        (0..runs).map(|r| (format!("floor-run-{r}"), run.seed + r as u64)).collect();
+    let floors = run.cells(Order::Together, &settings, &floors, |seed| floor(data(*seed)))?;
+    let floors: Vec<Scored> = floors.into_iter().map(|d| d.value).collect();
+    report(run, &settings, &choices, &contest, &floors)
 }
 
 fn first_half(data: &Dataset) -> Dataset {
@@ -124,24 +116,11 @@ fn report(
     run: &Run,
     settings: &Settings,
     choices: &[Choice],
-    cells: &[(String, (Choice, u64))],
-    done: &[Done<Cell>],
+    contest: &Contest<'_>,
+    floors: &[Scored],
 ) -> Result<()> {
     let protocol = &settings.protocol;
-    let trials = cells.iter().zip(done);
-    let trials = trials.map(|((_, (choice, seed)), d)| Trial {
-        method: choice.method,
-        seed: *seed,
-        lines: &d.value.lines,
-    });
-    let comparison = Comparison {
-        title: "Lotka–Volterra",
-        suffix: "",
-        protocol,
-        trials: trials.collect(),
-        runs: cells.len() / Method::ALL.len(),
-        published,
-    };
+    let comparison = contest.comparison(0, "Lotka–Volterra", "", published);
     let mut out = Outcome::new(run);
     let bmm = comparison.of(Method::Bmm, "bmm", None);
     out.claim(
@@ -152,10 +131,8 @@ fn report(
     comparison.claims(&mut out);
 
     out.heading("Scores");
-    let of_runs = |pick: fn(&Scored) -> Option<f64>| {
-        let first = done.iter().step_by(Method::ALL.len());
-        printed(&first.filter_map(|d| pick(&d.value.floor)).collect::<Vec<_>>())
-    };
+    let of_runs =
+        |pick: fn(&Scored) -> Option<f64>| printed(&floors.iter().filter_map(pick).collect::<Vec<_>>());
     let floor = [of_runs(|s| Some(s.mse)), of_runs(|s| s.nll), of_runs(|s| s.ecpe)];
     comparison.table(&mut out, Some(floor));
     out.text(
@@ -169,9 +146,6 @@ fn report(
     comparison.charts(&mut out)?;
     comparison.data(&mut out)?;
     schedule::report(&mut out, choices)?;
-    let times: Vec<Vec<String>> =
-        cells.iter().zip(done).map(|((name, _), d)| vec![name.clone(), number(d.seconds)]).collect();
-    out.times(&["cell", "seconds"], &times)?;
     let about = format!(
         "Protocol: {} paths from (3, 5), Euler–Maruyama with {} steps between values 0.05 s apart; paths that leave the \
          positive quadrant are drawn again. The first {TRAINED} values of each path train: {} updates of Adam at 1e-3, constant or \
@@ -186,6 +160,5 @@ fn report(
         protocol.fit.horizon,
         ROWS - 1
     );
-    let seconds = done.iter().map(|d| d.seconds).sum();
-    out.finish(&about, &format!("{} runs per method", comparison.runs), seconds)
+    contest.finish(out, &about)
 }

@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 /// What a method is trained with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Choice {
-    pub method: Method,
-    pub recipe: Recipe,
+    method: Method,
+    recipe: Recipe,
     /// The score of both candidates, lower is better.
     #[serde(skip)]
     scores: [Option<f64>; 2],
@@ -60,6 +60,11 @@ pub fn choose(run: &Run, settings: &Settings) -> Result<Vec<Choice>> {
         Choice { method, recipe, scores }
     };
     Ok(Method::ALL.map(choice).to_vec())
+}
+
+/// What was chosen for a method.
+pub fn of(choices: &[Choice], method: Method) -> Recipe {
+    choices.iter().find(|c| c.method == method).map_or(Recipe::Paper, |c| c.recipe)
 }
 
 /// The NLL of the method's own way to predict, or the MSE where it has no density; `None` if it diverged.

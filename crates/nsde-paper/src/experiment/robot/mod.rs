@@ -3,16 +3,15 @@
 mod source;
 
 use super::Experiment;
-use crate::cells::{Done, Order};
-use crate::comparison::{Comparison, Trial};
+use crate::contest::Contest;
 use crate::method::Method;
-use crate::outcome::{Outcome, number};
-use crate::protocol::{Line, Protocol, Test, evaluate_all};
+use crate::outcome::Outcome;
+use crate::protocol::{Protocol, Test, evaluate_all};
 use crate::run::Run;
 use crate::standard::Standard;
 use anyhow::Result;
 use nsde::data::{Dataset, Series};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use source::Robot;
 
 /// This experiment.
@@ -30,12 +29,6 @@ const STEPS: usize = 100;
 struct Settings {
     protocol: Protocol,
     recordings: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Cell {
-    same: Vec<Line>,
-    transfer: Vec<Line>,
 }
 
 fn run(run: &Run) -> Result<()> {
@@ -60,17 +53,10 @@ fn run(run: &Run) -> Result<()> {
         [&robot.same, &robot.transfer].map(|data| pieces(&units.apply(data), steps, robot.every, most));
     let tests = [Test { data: &same, columns: None }, Test { data: &transfer, columns: None }];
 
-    let runs = run.repetitions(10, 1) as u64;
-    let cells: Vec<(String, (Method, u64))> = (0..runs)
-        .flat_map(|r| Method::ALL.map(|m| (format!("{}-run-{r}", m.slug()), (m, run.seed + r))))
-        .collect();
-    let done = run.cells(Order::Together, &settings, &cells, |(method, seed)| {
-        let held_out = Some(&held_out);
-        let mut found = evaluate_all(&settings.protocol, *method, &train, held_out, &tests, *seed)?;
-        let transfer = found.remove(1);
-        Ok(Cell { same: found.remove(0), transfer })
+    let contest = Contest::hold(run, &settings.protocol, &settings, |method, seed| {
+        evaluate_all(&settings.protocol, method, &train, Some(&held_out), &tests, seed)
     })?;
-    report(run, &settings, &cells, &done, &robot, [same.series.len(), transfer.series.len()])
+    report(run, &settings.protocol, &contest, &robot, [same.series.len(), transfer.series.len()])
 }
 
 /// Pieces of `steps` steps that begin `every` so many rows; what is left at the end is dropped, and what is beyond `most` pieces.
@@ -127,35 +113,13 @@ pub fn published_transfer(method: Method) -> [&'static str; 2] {
 
 fn report(
     run: &Run,
-    settings: &Settings,
-    cells: &[(String, (Method, u64))],
-    done: &[Done<Cell>],
+    protocol: &Protocol,
+    contest: &Contest<'_>,
     robot: &Robot,
     pieces: [usize; 2],
 ) -> Result<()> {
-    let protocol = &settings.protocol;
-    let runs = cells.len() / Method::ALL.len();
-    let trials = |pick: fn(&Cell) -> &Vec<Line>| {
-        let both = cells.iter().zip(done);
-        both.map(|((_, (method, seed)), d)| Trial { method: *method, seed: *seed, lines: pick(&d.value) })
-            .collect()
-    };
-    let same = Comparison {
-        title: "Same motion",
-        suffix: "-same",
-        protocol,
-        trials: trials(|c| &c.same),
-        runs,
-        published: published_same,
-    };
-    let transfer = Comparison {
-        title: "Transfer",
-        suffix: "-transfer",
-        protocol,
-        trials: trials(|c| &c.transfer),
-        runs,
-        published: published_transfer,
-    };
+    let same = contest.comparison(0, "Same motion", "-same", published_same);
+    let transfer = contest.comparison(1, "Transfer", "-transfer", published_transfer);
     let mut out = Outcome::new(run);
     for comparison in [&same, &transfer] {
         comparison.claims(&mut out);
@@ -175,9 +139,6 @@ fn report(
         );
     }
     out.text(&format!("MSE per coordinate, NLL summed over {}, in standard units.", robot.train.dim()));
-    let times: Vec<Vec<String>> =
-        cells.iter().zip(done).map(|((name, _), d)| vec![name.clone(), number(d.seconds)]).collect();
-    out.times(&["cell", "seconds"], &times)?;
     let about = format!(
         "{} Test recordings are cut into {} and {} pieces of {} steps, each forecast from its first row. All columns are \
          standardised by the training recordings. Hidden layers of 50, batch 16, horizon {}, {} updates of Adam at 1e-3, one Euler \
@@ -190,6 +151,5 @@ fn report(
         protocol.fit.steps,
         1e3 * robot.dt
     );
-    let seconds = done.iter().map(|d| d.seconds).sum();
-    out.finish(&about, &format!("{runs} runs per method"), seconds)
+    contest.finish(out, &about)
 }

@@ -95,7 +95,8 @@ impl<T: Single> WithSimd for Check<T> {
         let mean: Vec<f64> =
             (0..n).map(|i| ALPHA[i / SD.len()] * if sd[i] > 0.0 { sd[i] } else { 1.0 }).collect();
         let mut units = Units::<T>::zeros(n);
-        units.set(&mean, &sd);
+        let number = |x: &[f64]| x.iter().map(|x| T::of(*x)).collect::<Vec<T>>();
+        units.set(&number(&mean), &number(&sd));
         let slope: Vec<T> = (0..padded::<T>(n)).map(|i| T::of(0.125 * (i % 5) as f64)).collect();
         let close = |x: T, y: f64, size: f64, what: &str| {
             let off = (x.f64() - y).abs();

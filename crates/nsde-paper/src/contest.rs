@@ -1,0 +1,77 @@
+//! All methods of Table 4 in all runs of an experiment, each trained once and scored on one or more tests.
+
+use crate::cells::{Done, Order};
+use crate::comparison::{Comparison, Trial};
+use crate::method::Method;
+use crate::outcome::{Outcome, number};
+use crate::protocol::{Line, Protocol};
+use crate::run::Run;
+use anyhow::Result;
+use serde::Serialize;
+
+/// What was found.
+pub struct Contest<'a> {
+    protocol: &'a Protocol,
+    entries: Vec<Entry>,
+    /// Runs of each method.
+    pub runs: usize,
+}
+
+/// One method in one run.
+struct Entry {
+    name: String,
+    method: Method,
+    seed: u64,
+    seconds: f64,
+    /// The scores on each test.
+    tests: Vec<Vec<Line>>,
+}
+
+impl<'a> Contest<'a> {
+    /// Trains and scores every method in every run: `work` gets the method and the seed, and returns the scores on each
+    /// test. `settings` is everything that they depend on.
+    pub fn hold(
+        run: &Run,
+        protocol: &'a Protocol,
+        settings: &impl Serialize,
+        work: impl Fn(Method, u64) -> Result<Vec<Vec<Line>>> + Sync,
+    ) -> Result<Self> {
+        let runs = run.repetitions(10, 1);
+        // All methods of a run before the next run, so that an early look sees all methods.
+        let cells: Vec<(String, (Method, u64))> = (0..runs as u64)
+            .flat_map(|r| Method::ALL.map(|m| (format!("{}-run-{r}", m.slug()), (m, run.seed + r))))
+            .collect();
+        let done = run.cells(Order::Together, settings, &cells, |(method, seed)| work(*method, *seed))?;
+        let entry = |((name, (method, seed)), done): ((String, (Method, u64)), Done<_>)| Entry {
+            name,
+            method,
+            seed,
+            seconds: done.seconds,
+            tests: done.value,
+        };
+        Ok(Contest { protocol, entries: cells.into_iter().zip(done).map(entry).collect(), runs })
+    }
+
+    /// The methods side by side on test number `test`.
+    pub fn comparison(
+        &self,
+        test: usize,
+        title: &'static str,
+        suffix: &'static str,
+        published: fn(Method) -> [&'static str; 2],
+    ) -> Comparison<'_> {
+        let trials = self.entries.iter();
+        let trials =
+            trials.map(|e| Trial { method: e.method, seed: e.seed, lines: &e.tests[test] }).collect();
+        Comparison { title, suffix, protocol: self.protocol, trials, runs: self.runs, published }
+    }
+
+    /// Writes the times, and ends the page.
+    pub fn finish(&self, mut out: Outcome<'_>, about: &str) -> Result<()> {
+        let times: Vec<Vec<String>> =
+            self.entries.iter().map(|e| vec![e.name.clone(), number(e.seconds)]).collect();
+        out.times(&["cell", "seconds"], &times)?;
+        let seconds = self.entries.iter().map(|e| e.seconds).sum();
+        out.finish(about, &format!("{} runs per method", self.runs), seconds)
+    }
+}
