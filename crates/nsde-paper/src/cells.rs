@@ -57,6 +57,22 @@ impl Run {
         C: Serialize + Sync,
         T: Serialize + DeserializeOwned + Send,
     {
+        let done = self.some_cells(order, settings, cells, work)?;
+        done.into_iter().map(|d| d.context("a part was chosen of what has none")).collect()
+    }
+
+    /// The same, but of cells that are not in the chosen part only those that are finished.
+    pub fn some_cells<C, T>(
+        &self,
+        order: Order,
+        settings: &impl Serialize,
+        cells: &[(String, C)],
+        work: impl Fn(&C) -> Result<T> + Sync,
+    ) -> Result<Vec<Option<Done<T>>>>
+    where
+        C: Serialize + Sync,
+        T: Serialize + DeserializeOwned + Send,
+    {
         let settings = serde_json::to_value(settings)?;
         let version = env!("CARGO_PKG_VERSION");
         let key = |cell: &C| -> Result<serde_json::Value> {
@@ -68,19 +84,17 @@ impl Run {
         for (name, cell) in cells {
             found.push(self.finished(name, &key(cell)?));
         }
+        let chosen = |name: &str| self.only.as_deref().is_none_or(|part| name.starts_with(part));
+        let count = cells.iter().zip(&found).filter(|((name, _), f)| chosen(name) || f.is_some()).count();
         let skipped = found.iter().flatten().count();
         if skipped > 0 {
-            eprintln!(
-                "{}: {skipped} of {} cells were finished before (--fresh begins anew)",
-                self.name,
-                cells.len()
-            );
+            eprintln!("{}: {skipped} of {count} cells were finished before (--fresh begins anew)", self.name,);
         }
         let commit = machine::commit();
-        let progress = Progress::new(self.name, skipped, cells.len());
-        let one = |((name, cell), found): (&(String, C), Option<Done<T>>)| -> Result<Done<T>> {
-            if let Some(done) = found {
-                return Ok(done);
+        let progress = Progress::new(self.name, skipped, count);
+        let one = |((name, cell), found): (&(String, C), Option<Done<T>>)| -> Result<Option<Done<T>>> {
+            if found.is_some() || !chosen(name) {
+                return Ok(found);
             }
             let began = Instant::now();
             let value = work(cell).with_context(|| format!("cell {name}"))?;
@@ -97,7 +111,7 @@ impl Run {
             // What was saved and what is returned are the same thing, read in the same way.
             let value = serde_json::from_value(saved.value)
                 .with_context(|| format!("cell {name}: its result does not survive JSON"))?;
-            Ok(Done { value, seconds: saved.seconds })
+            Ok(Some(Done { value, seconds: saved.seconds }))
         };
         match order {
             Order::Together => together(cells.iter().zip(found), one),
@@ -182,6 +196,7 @@ mod tests {
             quick: true,
             seed,
             runs: None,
+            only: None,
             folder,
             data,
             began: Instant::now(),
@@ -212,5 +227,18 @@ mod tests {
         assert_eq!(start(1, "a"), 1);
         assert_eq!(start(1, "b"), 5);
         assert_eq!(start(2, "b"), 5);
+    }
+
+    #[test]
+    fn of_the_rest_only_what_is_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        let cells: Vec<(String, usize)> = (0..4).map(|i| (format!("cell-{i}"), i)).collect();
+        let start = |part: &str| {
+            let run = Run { only: Some(part.into()), ..run(dir.path(), 1) };
+            let done = run.some_cells(Order::InTurn, &"", &cells, |i| Ok(*i)).unwrap();
+            done.into_iter().map(|d| d.map(|d| d.value)).collect::<Vec<_>>()
+        };
+        assert_eq!(start("cell-2"), [None, None, Some(2), None]);
+        assert_eq!(start("cell-0"), [Some(0), None, Some(2), None]);
     }
 }

@@ -48,6 +48,9 @@ struct Args {
     /// Repetitions, in place of the experiment's own number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
+    /// Of `uci` and `classification`, only what begins so: `boston`, `mnist-bmm`; what is finished stays on the page
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
     /// Where the folder of the experiment goes [default: results]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -86,6 +89,9 @@ fn start(args: &Args) -> Result<()> {
         let names: Vec<_> = experiment::ALL.iter().map(|e| e.name).collect();
         bail!("there is no experiment `{name}`; choose one of {}", names.join(", "));
     };
+    if args.only.is_some() && !["uci", "classification"].contains(&name) {
+        bail!("`{name}` has no parts; --only is for uci and classification");
+    }
     let dir =
         args.dir.clone().unwrap_or_else(|| if args.quick { "target/quick".into() } else { "results".into() });
     let run = Run {
@@ -94,6 +100,7 @@ fn start(args: &Args) -> Result<()> {
         quick: args.quick,
         seed: args.seed,
         runs: args.runs.map(|n| n as usize),
+        only: args.only.clone(),
         folder: dir.join(chosen.name),
         data: data::Data::new(args.data.as_deref()),
         began: std::time::Instant::now(),

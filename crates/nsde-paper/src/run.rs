@@ -19,6 +19,8 @@ pub struct Run {
     pub seed: u64,
     /// Repetitions, if the user chose their number.
     pub runs: Option<usize>,
+    /// What the names of cells begin with that are computed, if the user chose a part.
+    pub only: Option<String>,
     /// The folder of the results.
     pub folder: PathBuf,
     /// The folder of measured data.
@@ -45,6 +47,9 @@ impl Run {
         let mut text = format!("cargo run --release -p nsde-paper -- {} --seed {}", self.name, self.seed);
         if let Some(n) = self.runs {
             text += &format!(" --runs {n}");
+        }
+        if let Some(part) = &self.only {
+            text += &format!(" --only {part}");
         }
         if self.quick {
             text += " --quick";

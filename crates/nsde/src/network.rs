@@ -5,6 +5,7 @@ use crate::flow::{Base, Covariance, Flow, Shape, Variance};
 use crate::kernel::tile::Part;
 use crate::kernel::{Mat, Real};
 use crate::layer::activation::{self, ActivationRoom, ActivationTape};
+use crate::layer::drive::{self, Drive};
 use crate::layer::linear::{LinearGrad, LinearRoom, LinearTape};
 use crate::layer::residual::{Residual, ResidualTape};
 use crate::layer::smoothed::Smoothed;
@@ -243,10 +244,14 @@ pub(crate) struct Chain<T: Real> {
     pub ops: Vec<Op<T>>,
     /// Width before each layer, and after the last.
     pub widths: Vec<usize>,
+    /// What control inputs add to the first layer, if they are kept apart from the state.
+    drive: Option<Drive<T>>,
 }
 
 /// The flows before each layer and after the last, and each layer's own tape.
 pub(crate) struct Tape<T: Real> {
+    /// The control inputs, if they are kept apart from the state.
+    drive: Vec<T>,
     flows: Vec<Flow<T>>,
     /// How much of `R` each of them carries.
     shapes: Vec<Shape>,
@@ -277,6 +282,8 @@ enum OpTape<T: Real> {
 
 /// Gradient of a chain's parameters.
 pub(crate) struct ChainGrad<T> {
+    /// Of the weights of control inputs, transposed; empty if they are not kept apart.
+    drive: Mat<T>,
     pub ops: Vec<OpGrad<T>>,
 }
 
@@ -288,6 +295,7 @@ pub(crate) enum OpGrad<T> {
 
 impl<T: Real> ChainGrad<T> {
     pub fn fill_zero(&mut self) {
+        self.drive.fill_zero();
         for op in &mut self.ops {
             match op {
                 OpGrad::None => {}
@@ -302,12 +310,18 @@ impl<T: Real> ChainGrad<T> {
 
     /// Adds to the flat gradient, in the order of [`Network::visit`]; returns what is left of it.
     pub fn add_to<'a>(&self, mut flat: &'a mut [f64]) -> &'a mut [f64] {
-        for op in &self.ops {
+        for (l, op) in self.ops.iter().enumerate() {
             match op {
                 OpGrad::None => {}
                 OpGrad::Linear(g) => {
-                    let (weight, rest) = flat.split_at_mut(g.weight.rows * g.weight.cols);
-                    g.weight.add_to_f64(weight);
+                    let driven = if l == 0 { self.drive.rows } else { 0 };
+                    let (weight, rest) = flat.split_at_mut(g.weight.rows * (g.weight.cols + driven));
+                    let rows = weight.chunks_exact_mut((g.weight.cols + driven).max(1));
+                    for (i, row) in rows.enumerate() {
+                        let (own, inputs) = row.split_at_mut(g.weight.cols);
+                        own.iter_mut().zip(g.weight.row(i)).for_each(|(to, x)| *to += x.total());
+                        inputs.iter_mut().enumerate().for_each(|(j, to)| *to += self.drive.at(j, i).total());
+                    }
                     let (bias, rest) = rest.split_at_mut(g.bias.len());
                     for (to, from) in bias.iter_mut().zip(&g.bias) {
                         *to += from.total();
@@ -323,14 +337,25 @@ impl<T: Real> ChainGrad<T> {
 
 impl<T: Real> Chain<T> {
     pub fn new(network: &Network) -> Self {
-        let mut widths = vec![network.input];
+        Self::driven(network, network.input)
+    }
+
+    /// The chain of a network over `[x, u]` with as many `x` as `state`. Only they are uncertain: a linear first layer
+    /// takes the control inputs `u` as a part of its bias.
+    pub fn driven(network: &Network, state: usize) -> Self {
+        let (input, drive) = match network.layers.first() {
+            Some(Layer::Linear(l)) if l.input > state => (state, Some(Drive::new(l, state))),
+            _ => (network.input, None),
+        };
+        let mut widths = vec![input];
         let mut ops = Vec::with_capacity(network.layers.len());
         for layer in &network.layers {
-            let mut width = *widths.last().unwrap_or(&network.input);
+            let mut width = *widths.last().unwrap_or(&input);
             ops.push(match layer {
                 Layer::Linear(l) => {
+                    let columns = width;
                     width = l.output;
-                    Op::Linear(LinearOp::new(l))
+                    Op::Linear(LinearOp::new(l, columns))
                 }
                 Layer::Dropout { keep } => Op::Dropout { keep: *keep },
                 Layer::Residual(inner) => Op::Residual(Residual { inner: Chain::new(inner) }),
@@ -341,11 +366,14 @@ impl<T: Real> Chain<T> {
             });
             widths.push(width);
         }
-        Chain { ops, widths }
+        Chain { ops, widths, drive }
     }
 
     /// Takes over changed parameters of the same network.
     pub fn load(&mut self, network: &Network) {
+        if let (Some(drive), Some(Layer::Linear(l))) = (&mut self.drive, network.layers.first()) {
+            drive.load(l);
+        }
         for (op, layer) in self.ops.iter_mut().zip(&network.layers) {
             match (op, layer) {
                 (Op::Linear(op), Layer::Linear(l)) => op.load(l),
@@ -353,6 +381,11 @@ impl<T: Real> Chain<T> {
                 _ => {}
             }
         }
+    }
+
+    /// Control inputs that are kept apart.
+    fn inputs(&self) -> usize {
+        self.drive.as_ref().map_or(0, Drive::inputs)
     }
 
     /// Room for one pass, with `inputs` columns in the Jacobian. Hidden flows carry as much of `R` as
@@ -378,7 +411,7 @@ impl<T: Real> Chain<T> {
                 Op::Residual(r) => OpTape::Residual(Box::new(r.tape(inputs, moments, *shape))),
             })
             .collect();
-        Tape { flows, shapes, ops }
+        Tape { drive: vec![T::ZERO; self.inputs()], flows, shapes, ops }
     }
 
     /// Room for a push and a pull of tapes like this one.
@@ -410,11 +443,11 @@ impl<T: Real> Chain<T> {
                 _ => OpGrad::None,
             })
             .collect();
-        ChainGrad { ops }
+        ChainGrad { drive: self.drive.as_ref().map_or(Mat::default(), Drive::grad), ops }
     }
 
-    /// Pushes the flow at the tape's start down to its end. It is `[x, u]` itself: without a residual, and
-    /// with the Jacobian `[I; 0]`, or `[√Σ; 0]` in white coordinates.
+    /// Pushes the flow at the tape's start down to its end. It is `x` itself: without a residual, and with the
+    /// Jacobian `I`, or `√Σ` in white coordinates; or `[x, u]` with zeros below it.
     pub fn push(
         &self,
         base: Base<'_, T>,
@@ -427,7 +460,12 @@ impl<T: Real> Chain<T> {
             let (before, after) = tape.flows.split_at_mut(l + 1);
             let (h, out) = (&mut before[l], &mut after[0]);
             match (op, &mut tape.ops[l], &mut room.ops[l]) {
-                (Op::Linear(op), ..) if l == 0 => op.push_first(h, base, out),
+                (Op::Linear(op), ..) if l == 0 => {
+                    op.push_first(h, base, out);
+                    if let Some(drive) = &self.drive {
+                        drive.push(&tape.drive, &mut out.mean);
+                    }
+                }
                 (Op::Linear(op), OpTape::Linear(t), OpRoom::Linear(r)) => op.push(h, out, t, r),
                 (Op::Dropout { keep }, OpTape::Dropout(t), _) => {
                     std::mem::swap(h, out);
@@ -457,7 +495,10 @@ impl<T: Real> Chain<T> {
             let (h_bar, out_bar) = (&mut before[l], &mut after[0]);
             let h = &tape.flows[l];
             match (op, &mut tape.ops[l], &mut room.ops[l], &mut grad.ops[l]) {
-                (Op::Linear(op), .., OpGrad::Linear(g)) if l == 0 => op.pull_first(h, out_bar, h_bar, g),
+                (Op::Linear(op), .., OpGrad::Linear(g)) if l == 0 => {
+                    op.pull_first(h, out_bar, h_bar, g);
+                    drive::pull(&mut grad.drive, &tape.drive, &out_bar.mean);
+                }
                 (Op::Linear(op), OpTape::Linear(t), OpRoom::Linear(r), OpGrad::Linear(g)) => {
                     op.pull(h, out_bar, h_bar, t, r, g);
                 }
@@ -482,6 +523,11 @@ impl<T: Real> Tape<T> {
     /// The flow into the first layer.
     pub fn start(&mut self) -> &mut Flow<T> {
         &mut self.flows[0]
+    }
+
+    /// The control inputs, if they are kept apart from it.
+    pub fn drive(&mut self) -> &mut [T] {
+        &mut self.drive
     }
 
     /// The flow out of the last layer.

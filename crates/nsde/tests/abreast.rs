@@ -8,6 +8,7 @@ use nsde::{
     Trajectory,
 };
 use nsde_check::{random_vec, seeded};
+use rand_chacha::ChaCha8Rng;
 
 /// Any function that sees every moment, and every trajectory differently.
 fn objective(i: usize, t: &Trajectory, bar: &mut Trajectory) -> nsde::Result<f64> {
@@ -36,18 +37,25 @@ fn close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
 fn check(what: &str, sde: &NeuralSde, options: Options, tolerance: f64) {
     for batch in [21, 7, 3] {
         let steps: Vec<usize> = (0..batch).map(|b| if b == 9 || b == 20 { 2 } else { 3 }).collect();
-        check_batch(&format!("{what}, {batch}"), sde, options, tolerance, &steps);
+        check_batch(&format!("{what}, {batch}"), sde, options, tolerance, &steps, random_vec);
     }
 }
 
-/// A batch with steps of any size and inputs of any kind, so many steps each.
-fn check_batch(what: &str, sde: &NeuralSde, options: Options, tolerance: f64, steps: &[usize]) {
+/// A batch with steps of any size, so many each, and `inputs` of any kind.
+fn check_batch(
+    what: &str,
+    sde: &NeuralSde,
+    options: Options,
+    tolerance: f64,
+    steps: &[usize],
+    inputs: impl Fn(usize, &mut ChaCha8Rng) -> Vec<f64>,
+) {
     let rng = &mut seeded(5);
-    let (d, inputs) = (sde.state(), sde.inputs());
+    let d = sde.state();
     let starts: Vec<Gaussian> = steps.iter().map(|_| gaussian(d, 0.2, rng)).collect();
     let dts: Vec<Vec<f64>> =
         steps.iter().map(|n| random_vec(*n, rng).iter().map(|x| 0.05 + 0.02 * x.abs()).collect()).collect();
-    let us: Vec<Vec<f64>> = steps.iter().map(|n| random_vec(n * inputs, rng)).collect();
+    let us: Vec<Vec<f64>> = steps.iter().map(|n| inputs(n * sde.inputs(), rng)).collect();
     let batch: Vec<Rollout<'_>> = (starts.iter().zip(&dts).zip(&us))
         .map(|((start, dts), inputs)| Rollout { start, dts, inputs })
         .collect();
@@ -150,4 +158,34 @@ fn the_widths_of_the_paper() {
         let sde = NeuralSde::new(d, inputs, drift, diffusion).unwrap();
         both(&format!("width {hidden}"), &sde, Options::default());
     }
+}
+
+#[test]
+fn words_of_reviews_of_different_lengths() {
+    const WORDS: usize = 140;
+    let rng = &mut seeded(7);
+    let drift = network(4 + WORDS, &[9], 4, &Layer::Relu, 0.8, rng);
+    let sde =
+        NeuralSde::new(4, WORDS, drift, Diffusion::Diagonal(network(4, &[5], 4, &Layer::Relu, 0.8, rng)));
+    let sde = sde.unwrap();
+    // Row by row one word, but for the first row, which has none.
+    let words = |n: usize, _: &mut ChaCha8Rng| {
+        let word = |k: usize| if k / WORDS == 0 { WORDS } else { (7 * k / WORDS + n) % WORDS };
+        (0..n).map(|k| f64::from(u8::from(k % WORDS == word(k)))).collect()
+    };
+    // Bundles that are nearly full, one that is not worth it, and one whose last trajectory is alone for long.
+    let steps = [5, 6, 6, 7, 7, 7, 8, 8, 1, 1, 1, 1, 1, 1, 1, 30, 4, 4, 5, 5, 5, 5, 5, 9];
+    for (precision, tolerance) in [(Precision::F64, 1e-11), (Precision::F32, 1e-4)] {
+        let options = Options { precision, ..Options::default() };
+        check_batch("words", &sde, options, tolerance, &steps, words);
+    }
+}
+
+#[test]
+fn inputs_into_a_network_that_does_not_begin_with_a_linear_layer() {
+    let rng = &mut seeded(8);
+    let layers = vec![Layer::Tanh, linear(5, 6, 1.0, rng), Layer::Relu, linear(6, 3, 1.0, rng)];
+    let drift = Network::new(5, layers).unwrap();
+    let sde = NeuralSde::new(3, 2, drift, Diffusion::ConstantDiagonal(vec![0.3; 3])).unwrap();
+    both("tanh first", &sde, Options::default());
 }

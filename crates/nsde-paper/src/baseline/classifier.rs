@@ -23,7 +23,8 @@ pub enum Sequences {
 }
 
 impl Sequences {
-    fn length(&self, i: usize) -> usize {
+    /// Rows or words of sequence `i`.
+    pub fn length(&self, i: usize) -> usize {
         match self {
             Sequences::Rows(all, width) => all[i].len() / width,
             Sequences::Words(all, _) => all[i].len(),

@@ -78,15 +78,6 @@ impl<T: Real> Mat<T> {
         }
     }
 
-    /// Adds the sum over the lanes to dense row-major values.
-    pub fn add_to_f64(&self, values: &mut [f64]) {
-        for (i, row) in values.chunks_exact_mut(self.cols.max(1)).enumerate() {
-            for (v, x) in row.iter_mut().zip(self.row(i)) {
-                *v += x.total();
-            }
-        }
-    }
-
     #[inline]
     pub fn row(&self, i: usize) -> &[T] {
         &self.data[i * self.stride..i * self.stride + self.cols]

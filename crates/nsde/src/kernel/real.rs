@@ -12,6 +12,7 @@ pub(crate) trait Real:
     Copy
     + Debug
     + Default
+    + PartialEq
     + Send
     + Sync
     + 'static

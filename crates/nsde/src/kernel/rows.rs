@@ -1,5 +1,6 @@
 //! Sums and scalings along the rows of matrices.
 
+use super::real::in_vectors;
 use super::{Mat, Real};
 use pulp::{Simd, WithSimd};
 
@@ -49,6 +50,47 @@ impl<T: Real> WithSimd for TimesShared<'_, T> {
             out.copy_from_slice(&sums[..out.len()]);
         }
     }
+}
+
+/// `out += Aᵀ x`, `A` given once for all lanes; what is zero in all lanes of `x` costs nothing.
+pub(crate) fn add_weighted<T: Real>(out: &mut [T], a: &Mat<T::One>, x: &[T]) {
+    for (j, x) in x.iter().enumerate().filter(|(_, x)| **x != T::ZERO) {
+        if T::LANES == 1 {
+            for x in T::flat(&[*x]) {
+                add_multiple(&mut T::flat_mut(out)[..a.cols], *x, a.row(j));
+            }
+        } else {
+            T::dispatch(AddSpread { out: &mut out[..a.cols], x: *x, row: a.row(j) });
+        }
+    }
+}
+
+/// `out_i += w_i x` with weights that all lanes share.
+struct AddSpread<'a, T: Real> {
+    out: &'a mut [T],
+    x: T,
+    row: &'a [T::One],
+}
+
+impl<T: Real> WithSimd for AddSpread<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let x = T::splat(simd, self.x);
+        for (to, w) in T::as_simd_mut::<S>(self.out).iter_mut().zip(self.row) {
+            *to = T::vfma(simd, T::spread(simd, *w), x, *to);
+        }
+    }
+}
+
+/// `out_i += x y_i`.
+pub(crate) fn add_multiple<T: Real>(out: &mut [T], x: T, y: &[T]) {
+    in_vectors::<T>(|| {
+        for (to, y) in out.iter_mut().zip(y) {
+            *to += x * *y;
+        }
+    });
 }
 
 enum Other<'a, T> {

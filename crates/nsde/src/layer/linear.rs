@@ -109,12 +109,13 @@ pub(crate) struct LinearGrad<T> {
 }
 
 impl<T: Real> LinearOp<T> {
-    pub fn new(layer: &Linear) -> Self {
+    /// The layer, of which only the first `columns` are read: the others belong to control inputs.
+    pub fn new(layer: &Linear, columns: usize) -> Self {
         let mut out = LinearOp {
-            weight: Mat::zeros(layer.output, layer.input),
-            weight_t: Mat::zeros(layer.input, layer.output),
-            shared: Mat::zeros(layer.output, layer.input),
-            shared_t: Mat::zeros(layer.input, layer.output),
+            weight: Mat::zeros(layer.output, columns),
+            weight_t: Mat::zeros(columns, layer.output),
+            shared: Mat::zeros(layer.output, columns),
+            shared_t: Mat::zeros(columns, layer.output),
             bias: vec![T::ZERO; crate::kernel::mat::padded::<T>(layer.output)],
         };
         out.load(layer);
@@ -123,9 +124,15 @@ impl<T: Real> LinearOp<T> {
 
     /// Takes over changed parameters.
     pub fn load(&mut self, layer: &Linear) {
-        self.weight.set_f64(&layer.weight);
+        for (i, row) in layer.weight.chunks_exact(layer.input.max(1)).enumerate() {
+            for (to, from) in self.weight.row_mut(i).iter_mut().zip(row) {
+                *to = T::of(*from);
+            }
+            for (to, from) in self.shared.row_mut(i).iter_mut().zip(row) {
+                *to = T::One::of(*from);
+            }
+        }
         self.weight_t.transpose_from(&self.weight);
-        self.shared.set_f64(&layer.weight);
         self.shared_t.transpose_from(&self.shared);
         for (to, from) in self.bias.iter_mut().zip(&layer.bias) {
             *to = T::of(*from);
@@ -180,8 +187,8 @@ impl<T: Real> LinearOp<T> {
         }
     }
 
-    /// [`push`](Self::push) of the first layer, whose input is `[x, u]`: the Jacobian is `[I; 0]`, or
-    /// `[√Σ; 0]` in white coordinates.
+    /// [`push`](Self::push) of the first layer, whose input is `x` itself: the Jacobian is `I`, or `√Σ` in white
+    /// coordinates.
     pub fn push_first(&self, h: &Flow<T>, base: Base<'_, T>, out: &mut Flow<T>) {
         rows::times_weights(&mut out.mean, &self.shared_t, &self.weight, &h.mean);
         for (to, b) in out.mean.iter_mut().zip(&self.bias) {

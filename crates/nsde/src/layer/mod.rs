@@ -1,6 +1,7 @@
 //! Layers (Sec. 4): the type they share, and the list of them.
 
 pub(crate) mod activation;
+pub(crate) mod drive;
 pub(crate) mod dropout;
 mod elu;
 pub(crate) mod exp;

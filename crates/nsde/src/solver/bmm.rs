@@ -17,7 +17,7 @@ use crate::kernel::real::{from_f64, in_vectors};
 use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, Real, cholesky};
 use crate::layer::Moments;
-use crate::network::{self, Chain, ChainGrad, Tape};
+use crate::network::{self, Chain, ChainGrad, Network, Tape};
 use crate::sde::NeuralSde;
 
 pub(crate) struct Bmm<T: Real> {
@@ -64,7 +64,8 @@ struct Room<T> {
 
 impl<T: Real> Bmm<T> {
     pub fn new(sde: &NeuralSde, moments: Moments, form: CovarianceForm) -> Self {
-        Bmm { drift: Chain::new(sde.drift()), noise: Noise::new(sde), state: sde.state(), moments, form }
+        let chain = |net: &Network| Chain::driven(net, sde.state());
+        Bmm { drift: chain(sde.drift()), noise: Noise::new(sde, chain), state: sde.state(), moments, form }
     }
 
     /// The states of the lanes.

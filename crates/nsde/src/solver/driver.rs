@@ -24,13 +24,22 @@ impl<'a> At<'a> {
         &self.rollouts[lane.min(self.rollouts.len() - 1)]
     }
 
+    /// Zero where a trajectory is over: then its state stays as it is until all of them are.
     pub fn dt(self, lane: usize) -> f64 {
-        self.rollout(lane).dts[self.k]
+        self.rollout(lane).dts.get(self.k).copied().unwrap_or(0.0)
     }
 
+    /// The last inputs where a trajectory is over.
     pub fn u(self, lane: usize) -> &'a [f64] {
-        &self.rollout(lane).inputs[self.k * self.inputs..(self.k + 1) * self.inputs]
+        let rollout = self.rollout(lane);
+        let k = self.k.min(rollout.dts.len().saturating_sub(1));
+        &rollout.inputs[k * self.inputs..(k + 1) * self.inputs]
     }
+}
+
+/// Steps until all are over.
+fn longest(rollouts: &[Rollout<'_>]) -> usize {
+    rollouts.iter().map(|r| r.dts.len()).max().unwrap_or(0)
 }
 
 /// One step of a kernel and its adjoint, of [`WIDTH`](Transition::WIDTH) trajectories side by side. The state
@@ -190,7 +199,8 @@ impl<K: Transition> Pooled<K> {
         out: &mut [Trajectory],
     ) -> Result<()> {
         let states = states.chunks_exact(self.kernel.state_len());
-        for (lane, (state, out)) in states.zip(out).enumerate() {
+        let live = states.zip(out).enumerate().filter(|(_, (_, out))| k < out.steps());
+        for (lane, (state, out)) in live {
             if state.iter().any(|x| !x.is_finite()) {
                 return Err(Error::NonFinite { trajectory: index + lane, step: k + 1 });
             }
@@ -211,7 +221,7 @@ impl<K: Transition> Pooled<K> {
     ) -> Result<()> {
         let Work { inner, from, to, .. } = work;
         self.start(inner, index, rollouts, from);
-        for k in 0..rollouts[0].dts.len() {
+        for k in 0..longest(rollouts) {
             self.kernel.step(inner, At { index, k, inputs, rollouts }, from, to);
             self.observe(inner, index, k, to, out)?;
             std::mem::swap(from, to);
@@ -258,7 +268,7 @@ impl<K: Transition> Pooled<K> {
     ) -> Result<()> {
         let Task { state, inputs, .. } = *task;
         let (index, rollouts) = (bundle.start, &task.batch[bundle.clone()]);
-        let (n, steps) = (self.kernel.state_len() * K::WIDTH, rollouts[0].dts.len());
+        let (n, steps) = (self.kernel.state_len() * K::WIDTH, longest(rollouts));
         let Work { inner, from: from_bar, to: to_bar, tapes, states, paths, bars } = work;
         let each = self.kernel.tape_bytes();
         let keep = steps * each <= if each < LARGE { KEPT } else { KEPT_LARGE };
@@ -268,8 +278,8 @@ impl<K: Transition> Pooled<K> {
         let at = |k: usize| At { index, k, inputs, rollouts };
         states.resize(n * (steps + 1), 0.0);
         self.start(inner, index, rollouts, &mut states[..n]);
-        make_room(paths, rollouts.len(), state, |_| steps);
-        make_room(bars, rollouts.len(), state, |_| steps);
+        make_room(paths, rollouts.len(), state, |n| rollouts[n].dts.len());
+        make_room(bars, rollouts.len(), state, |n| rollouts[n].dts.len());
         for k in 0..steps {
             let (from, to) = states[k * n..].split_at_mut(n);
             let to = &mut to[..n];
@@ -286,7 +296,7 @@ impl<K: Transition> Pooled<K> {
             let (from, to) = states[k * n..].split_at_mut(n);
             let to = &mut to[..n];
             let lanes = to.chunks_exact(n / K::WIDTH).zip(to_bar.chunks_exact_mut(n / K::WIDTH));
-            for ((to, to_bar), bar) in lanes.zip(&mut *bars) {
+            for ((to, to_bar), bar) in lanes.zip(&mut *bars).filter(|(_, bar)| k < bar.steps()) {
                 let (mean_bar, cov_bar) = bar.at_mut(k);
                 // Many objectives look at the last step only.
                 if mean_bar.iter().chain(&*cov_bar).any(|x| *x != 0.0) {
@@ -360,17 +370,18 @@ impl<N: Transition, W: Transition> Fleet<N, W> {
         }
     }
 
-    /// Consecutive trajectories that are computed together: as many as the wide kernel takes, or more than half
-    /// of that, if they have the same number of steps; else single ones. What goes together does not depend on
-    /// the number of threads.
+    /// Consecutive trajectories that are computed together: as many as the wide kernel takes, or fewer, if
+    /// more than half of its lanes are busy on average; else single ones. What goes together does not
+    /// depend on the number of threads.
     fn bundles(&self, batch: &[Rollout<'_>]) -> Vec<Range<usize>> {
         let mut bundles = Vec::new();
         let mut first = 0;
-        while let Some(rollout) = batch.get(first) {
-            let alike = batch[first..].iter().take_while(|other| other.dts.len() == rollout.dts.len());
-            let count = alike.take(W::WIDTH).count();
-            let wide = self.many.is_some() && count > W::WIDTH / 2;
-            let bundle = first..first + if wide { count } else { 1 };
+        while first < batch.len() {
+            let some = &batch[first..batch.len().min(first + W::WIDTH)];
+            let steps: usize = some.iter().map(|r| r.dts.len()).sum();
+            let moving = some.iter().all(|r| !r.dts.is_empty());
+            let wide = self.many.is_some() && moving && 2 * steps > W::WIDTH * longest(some);
+            let bundle = first..first + if wide { some.len() } else { 1 };
             first = bundle.end;
             bundles.push(bundle);
         }

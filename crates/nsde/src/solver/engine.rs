@@ -19,7 +19,7 @@ fn abreast(sde: &NeuralSde) -> bool {
     let nets = std::iter::once(sde.drift()).chain(sde.diffusion().network());
     lanes::supported()
         && sde.state() <= WIDEST_STATE
-        && nets.flat_map(|net| net.widths()).all(|width| width <= WIDEST_LAYER)
+        && nets.flat_map(|net| net.widths().into_iter().skip(1)).all(|width| width <= WIDEST_LAYER)
 }
 
 fn fleet<N: Transition, W: Transition>(one: N, many: Option<W>) -> Fleet<N, W> {

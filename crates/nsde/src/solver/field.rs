@@ -22,7 +22,7 @@ pub(crate) struct FieldWork<T> {
 
 impl<T: Single> Field<T> {
     pub fn new(sde: &NeuralSde) -> Self {
-        Field { drift: Chain::new(sde.drift()), noise: Noise::new(sde), state: sde.state() }
+        Field { drift: Chain::new(sde.drift()), noise: Noise::new(sde, Chain::new), state: sde.state() }
     }
 
     pub fn load(&mut self, sde: &NeuralSde) {

@@ -9,7 +9,7 @@ use crate::flow::{Base, Covariance, Shape, Variance};
 use crate::kernel::tile::Part;
 use crate::kernel::{Mat, Real};
 use crate::layer::Moments;
-use crate::network::{Chain, ChainGrad, Room, Tape};
+use crate::network::{Chain, ChainGrad, Network, Room, Tape};
 use crate::sde::{Diffusion, NeuralSde};
 
 pub(crate) enum Noise<T: Real> {
@@ -78,11 +78,12 @@ enum EntriesRoom<T> {
 }
 
 impl<T: Real> Noise<T> {
-    pub fn new(sde: &NeuralSde) -> Self {
+    /// With networks made by `chain`.
+    pub fn new(sde: &NeuralSde, chain: impl FnOnce(&Network) -> Chain<T>) -> Self {
         let d = sde.state();
         match sde.diffusion() {
-            Diffusion::Diagonal(net) => Noise::Net { chain: Chain::new(net), full: false },
-            Diffusion::Full(net) => Noise::Net { chain: Chain::new(net), full: true },
+            Diffusion::Diagonal(net) => Noise::Net { chain: chain(net), full: false },
+            Diffusion::Full(net) => Noise::Net { chain: chain(net), full: true },
             Diffusion::ConstantDiagonal(s) => {
                 let mut scale = vec![0.0; d * d];
                 for i in 0..d {
@@ -366,11 +367,11 @@ pub(crate) fn set_start<T: Real>(
     state: usize,
     width: usize,
 ) {
+    let u = |i: usize| T::lanes(|lane| at.u(lane)[i]);
+    tape.drive().iter_mut().enumerate().for_each(|(i, to)| *to = u(i));
     let start = tape.start();
     start.mean[..state].copy_from_slice(&mean[..state]);
-    for (i, to) in start.mean[state..width].iter_mut().enumerate() {
-        *to = T::lanes(|lane| at.u(lane)[i]);
-    }
+    start.mean[state..width].iter_mut().enumerate().for_each(|(i, to)| *to = u(i));
     match root {
         None => start.jac.set_identity(),
         Some(root) => {

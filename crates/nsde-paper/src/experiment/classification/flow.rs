@@ -5,6 +5,8 @@
 
 use super::problem::{Kind, Problem};
 use crate::baseline::Sequences;
+use crate::progress;
+use crate::statistics::mean;
 use anyhow::Result;
 use nsde::head::{Example, Head, SdeLayer, SoftmaxHead, SoftmaxObjective, Start};
 use nsde::train::{Progress, Task, TrainOptions, TrainState, advance, load_checkpoint, save_checkpoint};
@@ -120,7 +122,9 @@ impl Task for Driven<'_> {
         seed: u64,
         gradient: &mut [f64],
     ) -> nsde::Result<f64> {
-        let rows: Vec<usize> = examples.iter().map(|i| self.problem.train[*i]).collect();
+        let mut rows: Vec<usize> = examples.iter().map(|i| self.problem.train[*i]).collect();
+        // Sequences of like length go side by side.
+        rows.sort_by_key(|i| (self.problem.sequences.length(*i), *i));
         self.with(parameters, &rows, |layer, batch, answers| layer.gradient(batch, answers, seed, gradient))
     }
 
@@ -151,11 +155,20 @@ pub fn classify(
         }
         false => begin(),
     };
-    while advance(&task, how, 1, &mut state)? != Progress::Done {
+    let bar = progress::Progress::new("training", state.step / SAVE_EVERY, how.steps / SAVE_EVERY);
+    let mut losses = Vec::new();
+    loop {
+        match advance(&task, how, 1, &mut state)? {
+            Progress::Done => break,
+            Progress::Step { loss } => losses.extend(loss),
+        }
         if state.step.is_multiple_of(SAVE_EVERY) {
             save_checkpoint(file, &fingerprint, &state)?;
+            bar.finished(&format!("update {}, loss {:.4}", state.step, mean(&losses)));
+            losses.clear();
         }
     }
+    drop(bar);
     let mut all = Vec::with_capacity(problem.test.len() * problem.classes);
     for rows in problem.test.chunks(PIECE) {
         let p = task.with(state.result(), rows, |layer, batch, _| layer.predict(batch))?;

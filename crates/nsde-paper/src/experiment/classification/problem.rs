@@ -72,6 +72,10 @@ impl Kind {
         let kept = problem.train.iter().enumerate();
         let kept = kept.filter(|(i, _)| i % step != 0 || i / step >= last).map(|(_, row)| *row);
         problem.train = kept.collect();
+        // Those that are predicted together should be of like length.
+        for part in [&mut problem.held_out, &mut problem.test] {
+            part.sort_by_key(|i| (problem.sequences.length(*i), *i));
+        }
         if run.quick {
             problem.batch = 4;
             problem.train.truncate(50);
