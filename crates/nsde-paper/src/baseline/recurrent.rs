@@ -162,7 +162,16 @@ mod tests {
     }
 
     fn how() -> Training {
-        Training { rows: 5, adam: TrainOptions { steps: 300, batch: 16, seed: 7, ..TrainOptions::default() } }
+        Training {
+            rows: 5,
+            adam: TrainOptions {
+                steps: 300,
+                batch: 16,
+                decay_rate: false,
+                seed: 7,
+                ..TrainOptions::default()
+            },
+        }
     }
 
     #[test]

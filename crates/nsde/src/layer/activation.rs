@@ -22,10 +22,10 @@ use crate::solver::Stats;
 /// Most orders any mode spends: the long series of the exact mode.
 const LONGEST: usize = 402;
 
-/// The diagonal may fall below its own series by this share of the variance without being counted.
-const fn rounding<E: Single>() -> f64 {
-    if E::EPSILON > 1e-12 { 100.0 * E::EPSILON } else { 1e-10 }
-}
+/// The diagonal may fall below its own series by this share of the variance, or by [`ROUNDING_UNITS`] units in the last
+/// place, without being counted.
+const ROUNDING: f64 = 1e-10;
+const ROUNDING_UNITS: f64 = 100.0;
 
 /// What the adjoint needs again.
 pub(crate) struct ActivationTape<T: Real> {
@@ -268,7 +268,7 @@ fn raise<E: Single>(units: &mut Units<E>, pairs: Pairs) -> u64 {
     for i in 0..rest.len() {
         if rest[i] < series[i] {
             let linear = c[1][i] * sd[i];
-            let allowed = E::of(rounding::<E>()) * (series[i] + linear * linear);
+            let allowed = E::of(ROUNDING.max(ROUNDING_UNITS * E::EPSILON)) * (series[i] + linear * linear);
             raised += u64::from(series[i] - rest[i] > allowed);
             rest[i] = series[i];
         }
