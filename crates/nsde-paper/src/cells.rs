@@ -88,7 +88,7 @@ impl Run {
         let count = cells.iter().zip(&found).filter(|((name, _), f)| chosen(name) || f.is_some()).count();
         let skipped = found.iter().flatten().count();
         if skipped > 0 {
-            eprintln!("{}: {skipped} of {count} cells were finished before (--fresh begins anew)", self.name,);
+            eprintln!("{}: {skipped} of {count} cells were finished before (--fresh begins anew)", self.name);
         }
         let commit = machine::commit();
         let progress = Progress::new(self.name, skipped, count);
