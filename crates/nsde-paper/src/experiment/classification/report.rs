@@ -44,20 +44,21 @@ fn cell(x: &[f64], factor: f64, digits: usize) -> String {
 pub fn write(run: &Run, trials: &[Trial], efforts: &[(Kind, Effort)]) -> Result<()> {
     let mut out = Outcome::new(run);
     for kind in [Kind::Digits, Kind::Reviews] {
-        let one = |method: Method| {
-            let (a, n) =
-                (of(trials, kind, method, |s| Some(s.accuracy)), of(trials, kind, method, |s| s.nll));
-            format!("{} {} %, NLL {}", method.name(), cell(&a, 100.0, 2), cell(&n, 1.0, 3))
+        let accuracy = |method: Method| of(trials, kind, method, |s| Some(s.accuracy));
+        let nll = |method: Method| of(trials, kind, method, |s| s.nll);
+        let one = |method: Method| match accuracy(method) {
+            a if a.is_empty() => format!("{} not run", method.name()),
+            a => format!("{} {} %, NLL {}", method.name(), cell(&a, 100.0, 2), cell(&nll(method), 1.0, 3)),
         };
-        let bmm = of(trials, kind, Method::Bmm, |s| Some(s.accuracy));
-        let (text, least) = match kind {
-            Kind::Digits => ("MNIST: NSDE-BMM has 98.11 %, NLL 0.06, on par with LSTM", 0.981),
-            Kind::Reviews => ("IMDB: NSDE-BMM has 85.87 %, NLL 0.33, on par with LSTM", 0.859),
+        let (text, least, most) = match kind {
+            Kind::Digits => ("MNIST: NSDE-BMM has 98.11 %, NLL 0.06, on par with LSTM", 0.981, 0.06),
+            Kind::Reviews => ("IMDB: NSDE-BMM has 85.87 %, NLL 0.33, on par with LSTM", 0.859, 0.33),
         };
-        let verdict = match bmm.is_empty() {
-            true => "not run",
-            false if mean(&bmm) >= least => "reached",
-            false => "not reached",
+        let verdict = match (accuracy(Method::Bmm), nll(Method::Bmm)) {
+            (a, _) if a.is_empty() => "not run",
+            (a, n) if mean(&a) >= least && !n.is_empty() && mean(&n) <= most => "both figures reached",
+            (a, _) if mean(&a) >= least => "the accuracy reached, the NLL not",
+            _ => "not reached",
         };
         out.claim(text, &Method::ALL.map(one).join("; "), verdict);
     }
