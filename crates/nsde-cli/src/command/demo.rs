@@ -65,7 +65,7 @@ pub fn run(args: &Demo) -> Result<()> {
     ));
     write_csv(&data, &args.dir.join("lotka-volterra.csv"))?;
 
-    let train = first_half(&data);
+    let train = data.first_rows(TRAINED);
     let settings = settings(if args.quick { 300 } else { 1500 }, args.seed);
     let job = Job { settings: &settings, data: &train, source: None, quiet: args.quiet };
     let prepared = job.prepare()?;
@@ -112,15 +112,6 @@ pub fn run(args: &Demo) -> Result<()> {
     })
 }
 
-fn first_half(data: &Dataset) -> Dataset {
-    let mut train = data.clone();
-    for series in &mut train.series {
-        series.times.truncate(TRAINED);
-        series.values.truncate(TRAINED * 2);
-    }
-    train
-}
-
 /// The paper's networks and windows; all training paths are used, nothing is held out.
 fn settings(steps: usize, seed: u64) -> Settings {
     let mut settings = Settings::default();
@@ -161,7 +152,7 @@ fn compare(args: &Demo) -> Result<()> {
         for (i, seed) in (args.seed..args.seed + 3).enumerate() {
             let how = Recording { paths: 128, rows: ROWS, spacing: 0.05, substeps: 500, seed };
             let (data, _) = lotka_volterra(how);
-            let train = first_half(&data);
+            let train = data.first_rows(TRAINED);
             let fit = |steps: usize| -> Result<(nsde::Model, f64)> {
                 let mut settings = settings(steps, seed);
                 settings.train.horizon = vec![c.horizon];

@@ -7,6 +7,18 @@ use crate::error::{Error, Result};
 const FEWEST_ROWS: usize = 2;
 
 impl Dataset {
+    /// The first `rows` of every series; shorter ones stay as they are.
+    pub fn first_rows(&self, rows: usize) -> Dataset {
+        let (dim, inputs) = (self.dim(), self.inputs());
+        let mut first = self.clone();
+        for series in &mut first.series {
+            series.times.truncate(rows);
+            series.values.truncate(rows * dim);
+            series.inputs.truncate(rows * inputs);
+        }
+        first
+    }
+
     /// Splits off the end, about `fraction` of it: returns `(train, validation)`.
     ///
     /// Several series are split by series, and the last ones go to validation. A single series is split
@@ -95,6 +107,14 @@ mod tests {
             time: TimeAxis::default(),
             notes: Vec::new(),
         }
+    }
+
+    #[test]
+    fn the_first_rows_are_those_of_shorter_series_too() {
+        let first = data(&[5, 2]).first_rows(3);
+        assert_eq!((first.series[0].rows(), first.series[1].rows()), (3, 2));
+        assert_eq!(first.series[0].values, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(first.series[0].inputs, [0.0, -1.0, -2.0]);
     }
 
     #[test]

@@ -77,7 +77,7 @@ fn run(run: &Run) -> Result<()> {
     let data = |seed: u64| data[(seed - run.seed) as usize].get_or_init(|| settings.simulate(seed));
     let contest = Contest::hold(run, &settings.protocol, &(&settings, &choices), |method, seed| {
         let recipe = schedule::of(&choices, method);
-        let train = first_half(data(seed));
+        let train = data(seed).first_rows(TRAINED);
         Ok(vec![evaluate(&settings.protocol.with(recipe), method, &train, data(seed), seed)?])
     })?;
     let floors: Vec<(String, u64)> =
@@ -85,15 +85,6 @@ fn run(run: &Run) -> Result<()> {
     let floors = run.cells(Order::Together, &settings, &floors, |seed| floor(data(*seed)))?;
     let floors: Vec<Scored> = floors.into_iter().map(|d| d.value).collect();
     report(run, &settings, &choices, &contest, &floors)
-}
-
-fn first_half(data: &Dataset) -> Dataset {
-    let mut train = data.clone();
-    for series in &mut train.series {
-        series.times.truncate(TRAINED);
-        series.values.truncate(TRAINED * 2);
-    }
-    train
 }
 
 /// What no Gaussian forecast from t = 0 can beat on these very data.

@@ -1,7 +1,7 @@
 //! Whether Adam's rate stays or falls, which the paper does not print: chosen for each method on paths of other seeds
 //! than those it is scored on.
 
-use super::{Settings, first_half};
+use super::{Settings, TRAINED};
 use crate::cells::Order;
 use crate::fit::Recipe;
 use crate::method::Method;
@@ -43,7 +43,7 @@ pub fn choose(run: &Run, settings: &Settings) -> Result<Vec<Choice>> {
     let done = run.cells(Order::Together, settings, &cells, |(method, recipe, r)| {
         let seed = OTHER_SEEDS + run.seed + r;
         let data = data[*r as usize].get_or_init(|| settings.simulate(seed));
-        let lines = evaluate(&protocol.with(*recipe), *method, &first_half(data), data, seed)?;
+        let lines = evaluate(&protocol.with(*recipe), *method, &data.first_rows(TRAINED), data, seed)?;
         Ok(own_score(*method, &lines))
     })?;
     let choice = |method: Method| {
