@@ -45,7 +45,7 @@ const TAYLOR: [f64; 14] = {
 
 /// `eˣ` for `−708 ≤ x ≤ 700`, to two units in the last place.
 #[inline(always)]
-fn exp<S: Simd>(x: f64) -> f64 {
+pub(crate) fn exp<S: Simd>(x: f64) -> f64 {
     /// `1.5·2⁵²` rounds a small number to an integer and leaves it in the last bits; 1023 is the bias
     /// of the exponent.
     const ROUND: f64 = 6_755_399_441_055_744.0 + 1023.0;
@@ -55,6 +55,24 @@ fn exp<S: Simd>(x: f64) -> f64 {
     let k = shifted - ROUND;
     let r = fma::<S>(k, -LN_2.1, fma::<S>(k, -LN_2.0, x));
     polynomial::<f64, S, 14>(r, &TAYLOR) * f64::from_bits(shifted.to_bits() << 52)
+}
+
+/// `2/(2k + 1)`.
+const INVERSE_ODD: [f64; 18] = {
+    let mut c = [2.0; 18];
+    let mut k = 1;
+    while k < 18 {
+        c[k] = 2.0 / (2 * k + 1) as f64;
+        k += 1;
+    }
+    c
+};
+
+/// `ln(1 + x)` for `0 ≤ x ≤ 1`, to three units in the last place: `2 artanh(x/(x + 2))` by its series.
+#[inline(always)]
+pub(crate) fn ln_1p<S: Simd>(x: f64) -> f64 {
+    let s = x / (x + 2.0);
+    s * polynomial::<f64, S, 18>(s * s, &INVERSE_ODD)
 }
 
 /// So many vectors go through a polynomial abreast: one alone would wait for its own results, more would
@@ -244,6 +262,12 @@ mod tests {
             for k in 0..20_000 {
                 let x = -708.0 + 0.0704 * k as f64;
                 assert!((exp::<S>(x) / x.exp() - 1.0).abs() < 1e-15, "exp({x})");
+                let x = (k + 1) as f64 / 20_000.0;
+                assert!((ln_1p::<S>(x) / x.ln_1p() - 1.0).abs() < 1e-15, "ln(1 + {x})");
+                assert!(
+                    (ln_1p::<S>(1e-3 * x * x) / (1e-3 * x * x).ln_1p() - 1.0).abs() < 1e-15,
+                    "ln(1 + {x}²/1000)"
+                );
                 let x = f64::FAR * k as f64 / 20_000.0;
                 let (density, tail) = f64::density_and_tail::<S>(x);
                 // The argument x²/2 itself is rounded.

@@ -17,6 +17,7 @@ mod silu;
 mod sin;
 pub(crate) mod smoothed;
 mod softplus;
+mod tabled;
 mod tanh;
 mod units;
 

@@ -6,8 +6,11 @@
 
 use super::rectified;
 use super::smoothed::{Rest, Smoothed};
+use super::tabled;
+use super::units::Units;
 use crate::gaussian::special::{cdf, pdf, softrelu};
 use crate::kernel::legendre;
+use pulp::Simd;
 use std::f64::consts::PI;
 use std::sync::OnceLock;
 
@@ -15,6 +18,11 @@ use std::sync::OnceLock;
 pub(crate) trait Sigmoidal: Sync {
     /// `u, u', u'', u'''` at `h`.
     fn derivatives(&self, h: f64) -> [f64; 4];
+    /// The same in a form that the compiler turns into vectors, where there is one.
+    #[inline(always)]
+    fn derivatives_in<S: Simd>(&self, h: f64) -> [f64; 4] {
+        self.derivatives(h)
+    }
     /// Intercept and slope of `A` on the left and on the right.
     fn asymptotes(&self) -> [(f64, f64); 2];
     /// Distance of the nearest pole from the real axis.
@@ -50,6 +58,14 @@ impl<A: Sigmoidal> Smoothed for A {
         })
     }
 
+    fn expand_double(&self, units: &mut Units<f64>, orders: usize) {
+        tabled::expand_double(self, units, orders);
+    }
+
+    fn expand_single(&self, units: &mut Units<f32>, orders: usize) {
+        tabled::expand_single(self, units, orders);
+    }
+
     fn long_terms(&self, sd: f64) -> usize {
         long_terms(sd / self.pole())
     }
@@ -66,7 +82,7 @@ fn long_terms(ratio: f64) -> usize {
 }
 
 /// Up to this deviation the trapezoidal rule serves.
-const NARROW: f64 = 3.0;
+pub(super) const NARROW: f64 = 3.0;
 
 /// `√n⁻¹` and `√((n−1)/n)`, `n ≥ 2`, of the recurrence `he_n = (z he_{n−1} − √(n−1) he_{n−2})/√n`.
 pub(crate) fn hermite_ratios() -> &'static [(f64, f64)] {

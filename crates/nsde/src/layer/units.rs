@@ -52,23 +52,28 @@ impl<E: Single> Units<E> {
     /// One unit after the other, the first `orders` coefficients of each.
     pub fn fill(&mut self, u: &(impl Smoothed + ?Sized), orders: usize) {
         for i in 0..self.rest.len() {
-            let (mean, sd) = (self.mean[i].f64(), self.sd[i].f64());
-            let column = &mut self.column[..orders];
-            let (c, rest) = if sd > 0.0 {
-                u.expand(mean, sd, column)
-            } else {
-                column.fill(0.0);
-                (u.smooth(mean, 0.0), Rest::default())
-            };
-            for (k, e) in column.iter().enumerate() {
-                *self.e.at_mut(k, i) = E::of(*e);
-            }
-            for (to, c) in self.c.iter_mut().zip(c) {
-                to[i] = E::of(c);
-            }
-            self.rest[i] = E::of(rest.value);
-            self.rest_mean[i] = E::of(rest.d_mean);
-            self.rest_var[i] = E::of(rest.d_var);
+            self.fill_one(u, i, orders);
         }
+    }
+
+    /// Unit `i`.
+    pub fn fill_one(&mut self, u: &(impl Smoothed + ?Sized), i: usize, orders: usize) {
+        let (mean, sd) = (self.mean[i].f64(), self.sd[i].f64());
+        let column = &mut self.column[..orders];
+        let (c, rest) = if sd > 0.0 {
+            u.expand(mean, sd, column)
+        } else {
+            column.fill(0.0);
+            (u.smooth(mean, 0.0), Rest::default())
+        };
+        for (k, e) in column.iter().enumerate() {
+            *self.e.at_mut(k, i) = E::of(*e);
+        }
+        for (to, c) in self.c.iter_mut().zip(c) {
+            to[i] = E::of(c);
+        }
+        self.rest[i] = E::of(rest.value);
+        self.rest_mean[i] = E::of(rest.d_mean);
+        self.rest_var[i] = E::of(rest.d_var);
     }
 }

@@ -155,19 +155,24 @@ fn design(split: &Split, effort: &Effort, drop: f64, flow: f64) -> Design {
     }
 }
 
-/// A neural SDE: dropout rate and number of updates are chosen at the shortest flow time, where they are cheap, and
-/// used for all; then it is trained on all training rows.
+/// A neural SDE: the dropout rate is chosen at the shortest flow time, where it is cheap, the number of updates at each
+/// of them, as a longer flow fits more closely; then it is trained on all training rows.
 fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed: u64) -> Result<Found> {
     let held_out = split.train.fold(0, FOLDS, effort.held_out, seed);
-    let mut search = Vec::new();
-    for &rate in rates {
-        let design = design(split, effort, rate, FLOWS[0]);
+    let search = |rate: f64, flow: f64| -> Result<Tried> {
+        let design = design(split, effort, rate, flow);
         let trained = design.train(&split.train, &held_out, method, effort.updates, seed)?;
-        search.push(tried(rate, Some(FLOWS[0]), &trained));
-    }
-    let (rate, updates) = choose(&mut search);
+        Ok(tried(rate, Some(flow), &trained))
+    };
+    let mut all = rates.iter().map(|rate| search(*rate, FLOWS[0])).collect::<Result<Vec<_>>>()?;
+    let (rate, mut updates) = choose(&mut all);
     let mut lines = Vec::new();
     for flow in FLOWS {
+        if flow != FLOWS[0] {
+            let longer = Tried { chosen: true, ..search(rate, flow)? };
+            updates = longer.updates;
+            all.push(longer);
+        }
         let design = design(split, effort, rate, flow);
         let layer = design.train(&split.train, &[], method, updates, seed)?.layer;
         lines.push(gaussians(Some(flow), &predict(&layer, &split.test.x, method)?, split)?);
@@ -175,7 +180,7 @@ fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed
             lines.extend(sampled(flow, &layer, split, &effort.particles, seed)?);
         }
     }
-    Ok(Found { lines, search })
+    Ok(Found { lines, search: all })
 }
 
 fn tried(rate: f64, flow: Option<f64>, trained: &Trained) -> Tried {
