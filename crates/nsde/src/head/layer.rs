@@ -113,7 +113,7 @@ impl<H: Head> SdeLayer<H> {
     }
 
     /// The options, with `shift(seed)` for the seed of Monte Carlo.
-    fn seeded(&self, shift: impl Fn(u64) -> u64) -> Options {
+    pub(crate) fn seeded(&self, shift: impl Fn(u64) -> u64) -> Options {
         match self.options.method {
             Method::MonteCarlo { samples, seed } => {
                 Options { method: Method::MonteCarlo { samples, seed: shift(seed) }, ..self.options }
@@ -189,6 +189,17 @@ impl<H: Head> SdeLayer<H> {
         gradient: &mut [f64],
     ) -> Result<f64> {
         self.check()?;
+        self.gradient_by(&Solver::new(&self.sde, self.seeded(|_| seed))?, batch, targets, gradient)
+    }
+
+    /// The same with a solver of `self.sde` that was made before; for a layer that passes [`check`](Self::check).
+    pub(crate) fn gradient_by(
+        &self,
+        solver: &Solver,
+        batch: &[Example<'_>],
+        targets: &[&H::Target],
+        gradient: &mut [f64],
+    ) -> Result<f64> {
         dimension("targets", batch.len(), targets.len())?;
         let (sde, head) = (self.sde.parameter_count(), self.head.parameter_count());
         dimension("gradient", sde + head + self.start.parameters().len(), gradient.len())?;
@@ -197,7 +208,7 @@ impl<H: Head> SdeLayer<H> {
         let rollouts = self.rollouts(batch, &starts, &dts);
         let weight = 1.0 / batch.len() as f64;
         let parts: Vec<OnceLock<Vec<f64>>> = vec![OnceLock::new(); batch.len()];
-        let result = Solver::new(&self.sde, self.seeded(|_| seed))?.gradient(&rollouts, |i, path, bar| {
+        let result = solver.gradient(&rollouts, |i, path, bar| {
             let last = path.steps() - 1;
             let (mean_bar, cov_bar) = bar.at_mut(last);
             let mut part = vec![0.0; head];

@@ -15,7 +15,7 @@ use std::f64::consts::PI;
 use std::sync::OnceLock;
 
 /// An activation given by its derivatives, its asymptotes and its nearest complex singularity.
-pub(crate) trait Sigmoidal: Sync {
+pub(crate) trait Sigmoidal: Send + Sync {
     /// `u, u', u'', u'''` at `h`.
     fn derivatives(&self, h: f64) -> [f64; 4];
     /// The same in a form that the compiler turns into vectors, where there is one.

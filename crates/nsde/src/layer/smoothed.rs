@@ -25,7 +25,7 @@ pub(crate) struct PairRest {
 ///
 /// Covariance, expected Jacobian and adjoint follow from these for every activation alike
 /// (`layer/activation.rs`).
-pub(crate) trait Smoothed: Sync {
+pub(crate) trait Smoothed: Send + Sync {
     /// `u(h)`.
     fn value(&self, h: f64) -> f64;
 

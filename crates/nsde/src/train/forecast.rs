@@ -8,6 +8,7 @@
 //! The paper prints argmax E[p]; the likelihood is argmax E[log p]. A row with missing values counts
 //! with the marginal of what was observed.
 
+use super::kept::Kept;
 use super::trainer::Task;
 use super::window::{Window, WindowOptions, windows};
 use crate::data::Dataset;
@@ -17,11 +18,10 @@ use crate::layer::{Layer, Linear};
 use crate::model::Scaling;
 use crate::network::Network;
 use crate::sde::{Diffusion, NeuralSde};
-use crate::solver::{Method, Options, Rollout, Solver, Trajectory};
+use crate::solver::{Method, Options, Rollout, Trajectory};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
-use std::sync::{Mutex, PoisonError};
 
 /// What is minimised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -123,8 +123,9 @@ fn scale_last(net: Network, factor: f64, bias: Option<&[f64]>) -> Result<Network
 
 /// A neural SDE to be fitted to the windows of a data set.
 pub struct ForecastTask {
-    sde: Mutex<NeuralSde>,
+    sde: NeuralSde,
     options: Options,
+    solver: Kept,
     objective: Objective,
     /// One list of windows per stage of the curriculum.
     stages: Vec<Vec<Window>>,
@@ -171,8 +172,9 @@ impl ForecastTask {
             None => Vec::new(),
         };
         Ok(ForecastTask {
-            sde: Mutex::new(sde),
+            sde,
             options,
+            solver: Kept::default(),
             objective,
             stages,
             held_out,
@@ -182,12 +184,12 @@ impl ForecastTask {
 
     /// The weights as they are now.
     pub fn parameters(&self) -> Vec<f64> {
-        self.sde.lock().unwrap_or_else(PoisonError::into_inner).parameters()
+        self.sde.parameters()
     }
 
     /// The SDE with these weights.
     pub fn sde(&self, parameters: &[f64]) -> Result<NeuralSde> {
-        let mut sde = self.sde.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut sde = self.sde.clone();
         sde.set_parameters(parameters)?;
         Ok(sde)
     }
@@ -197,12 +199,13 @@ impl ForecastTask {
         self.stages.len()
     }
 
-    fn solver(&self, parameters: &[f64], seed: Option<u64>) -> Result<Solver> {
+    /// The options, with samples drawn from `seed`.
+    fn seeded(&self, seed: u64) -> Options {
         let mut options = self.options;
-        if let (Method::MonteCarlo { samples, .. }, Some(seed)) = (options.method, seed) {
+        if let Method::MonteCarlo { samples, .. } = options.method {
             options.method = Method::MonteCarlo { samples, seed };
         }
-        Solver::new(&self.sde(parameters)?, options)
+        options
     }
 
     /// The loss of one row, in the units of the data, and its cotangents times `bar`.
@@ -283,9 +286,9 @@ impl Task for ForecastTask {
         let batch: Vec<Rollout<'_>> =
             chosen.iter().map(|w| Rollout { start: &w.start, dts: &w.dts, inputs: &w.inputs }).collect();
         let weight = 1.0 / batch.len() as f64;
-        let result = self
-            .solver(parameters, Some(seed))?
-            .gradient(&batch, |i, path, bar| Ok(weight * self.window(chosen[i], path, weight, bar)?))?;
+        let result = self.solver.with(&self.sde(parameters)?, self.seeded(seed), |solver| {
+            solver.gradient(&batch, |i, path, bar| Ok(weight * self.window(chosen[i], path, weight, bar)?))
+        })?;
         for (to, from) in gradient.iter_mut().zip(&result.parameters) {
             *to += from;
         }
@@ -296,13 +299,12 @@ impl Task for ForecastTask {
         if self.held_out.is_empty() {
             return Ok(None);
         }
-        let solver = self.solver(parameters, None)?;
         let batch: Vec<Rollout<'_>> = self
             .held_out
             .iter()
             .map(|w| Rollout { start: &w.start, dts: &w.dts, inputs: &w.inputs })
             .collect();
-        let paths = solver.solve(&batch)?;
+        let paths = self.solver.with(&self.sde(parameters)?, self.options, |solver| solver.solve(&batch))?;
         let mut sum = 0.0;
         for (w, path) in self.held_out.iter().zip(&paths) {
             let mut unused = Trajectory::zeros(path.dim(), path.steps());

@@ -4,6 +4,7 @@ mod adam;
 mod checkpoint;
 mod classification;
 mod forecast;
+mod kept;
 mod regression;
 mod supervised;
 mod trainer;

@@ -1,5 +1,6 @@
 //! Examples with answers, some of them held out: what regression and classification share (Secs. 6.2 and 6.3).
 
+use super::kept::Kept;
 use super::trainer::Task;
 use crate::error::{Error, Result, dimension};
 use crate::head::{Example, Head, SdeLayer};
@@ -19,6 +20,7 @@ pub struct SupervisedTask<H, Y> {
     pub(super) answers: Vec<Y>,
     train: Vec<usize>,
     held_out: Vec<usize>,
+    solver: Kept,
 }
 
 impl<H: Head, Y: Borrow<H::Target>> SupervisedTask<H, Y> {
@@ -31,7 +33,8 @@ impl<H: Head, Y: Borrow<H::Target>> SupervisedTask<H, Y> {
         held_out: &[usize],
     ) -> Result<Self> {
         let (train, held_out) = split(answers.len(), held_out)?;
-        Ok(SupervisedTask { layer, features, sequences, answers, train, held_out })
+        let solver = Kept::default();
+        Ok(SupervisedTask { layer, features, sequences, answers, train, held_out, solver })
     }
 
     /// The weights to begin with: those of the SDE, of the head, of the start.
@@ -82,7 +85,9 @@ impl<H: Head, Y: Borrow<H::Target> + Sync> Task for SupervisedTask<H, Y> {
         gradient: &mut [f64],
     ) -> Result<f64> {
         let (batch, answers) = self.rows(examples.iter().map(|i| self.train[*i]));
-        self.layer(parameters)?.gradient(&batch, &answers, seed, gradient)
+        let layer = self.layer(parameters)?;
+        let options = layer.seeded(|_| seed);
+        self.solver.with(&layer.sde, options, |solver| layer.gradient_by(solver, &batch, &answers, gradient))
     }
 
     fn validate(&self, parameters: &[f64]) -> Result<Option<f64>> {
