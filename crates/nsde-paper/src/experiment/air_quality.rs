@@ -57,7 +57,7 @@ fn run(run: &Run) -> Result<()> {
         bail!("the table of air quality has {} columns and {} rows", columns.len(), rows.len());
     }
     let tested = run.size(TESTED, 4);
-    let mut protocol = Protocol::new(34, 1.0, 100, 10, 1..tested + 1);
+    let mut protocol = Protocol::new(34, 1.0, 100, 10, 1..tested);
     protocol.test_particles = vec![2, 4, 8, 16, 32, 64, 128, protocol.train_particles, 256, 512];
     if run.quick {
         protocol.fit.hidden = vec![8; 2];
@@ -78,9 +78,14 @@ fn run(run: &Run) -> Result<()> {
     let cut = TRAINED - run.size(VALIDATED, 50);
     let train = units.apply(&part(TRAINED - settings.rows, cut));
     let held_out = units.apply(&part(cut, TRAINED));
-    let test = units.apply(&part(TRAINED - 1, TRAINED + tested));
+    let test = units.apply(&part(TRAINED, TRAINED + tested));
+    let eve = units.apply(&part(TRAINED - 1, TRAINED + tested - 1));
     let independent: Vec<usize> = (0..34).filter(|i| !REPEATED.contains(&columns[*i].as_str())).collect();
-    let tests = [Test { data: &test, columns: None }, Test { data: &test, columns: Some(&independent) }];
+    let tests = [
+        Test { data: &test, columns: None },
+        Test { data: &test, columns: Some(&independent) },
+        Test { data: &eve, columns: None },
+    ];
 
     let contest = Contest::hold(run, &settings.protocol, &settings, |method, seed| {
         evaluate_all(&settings.protocol, method, &train, Some(&held_out), &tests, seed)
@@ -97,6 +102,7 @@ fn report(
 ) -> Result<()> {
     let all = contest.comparison(0, "Air quality", "", published);
     let independent = contest.comparison(1, "Air quality, 30 columns", "-independent", |_| ["", ""]);
+    let eve = contest.comparison(2, "Air quality, from 2015", "-from-2015", |_| ["", ""]);
     let mut out = Outcome::new(run);
     let bmm = all.of(Method::Bmm, "bmm", None);
     let good = !bmm.mse.is_empty() && mean(&bmm.nll) <= 34.30 && mean(&bmm.mse) <= 1.44;
@@ -122,12 +128,20 @@ fn report(
     independent.table(&mut out, None);
     out.text("The same forecasts, without the weather of Dongsi: the NLL that can be compared.");
     independent.charts(&mut out)?;
+    out.heading("From the last hour of 2015");
+    eve.table(&mut out, None);
+    out.text(
+        "The same models, started an hour earlier. The paper does not say which hour its forecast starts from. At the turn of the year \
+         the columns `year`, `month`, `day` and `hour` jump by two to three standard deviations at once; `year` did so once in the training \
+         part. No model foresees that, so from this start the clock alone decides the scores.",
+    );
     all.data(&mut out)?;
     independent.data(&mut out)?;
+    eve.data(&mut out)?;
     let fit = &settings.protocol.fit;
     let about = format!(
         "Protocol: hourly rows of 2014 and 2015 train, all but the last {VALIDATED}, which choose the weights that are kept (LSTM and \
-         Transformer keep the last ones); one forecast from the last hour of 2015 is scored on the first {TESTED} hours of 2016. Columns are \
+         Transformer keep the last ones); one forecast from the first hour of 2016 is scored on those that follow, up to the {TESTED}th. Columns are \
          standardised by 2014 and 2015. Hidden layers of 100, batch 16, horizon {}, {} updates of Adam at 1e-3, one Euler step of Δt = 1 per \
          hour, dropout rate 0.2 (none for NODE and cubature), `Σ₀ = 1e-6 I`. The paper's test is this single stretch of two days, so all \
          runs share their data and differ in first weights and batches only. diffWGP of the paper's table was not run: MSE 2.39(0.04), NLL \
