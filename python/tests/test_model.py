@@ -87,9 +87,12 @@ def test_starts_of_every_form_agree(model: nsde.NeuralSDE) -> None:
         (np.array([[0.5, -1.0]] * 3), np.stack([cov] * 3)), 5, 0.05, np.repeat(u[:, None], 3, axis=1)
     )
     for other in (shared, each):
+        # Those that are computed side by side agree to the bit; with one that is alone, they may differ in the last digits.
         for i in range(other.mean.shape[1]):
-            assert np.array_equal(other.mean[:, i], point.mean[:, 0])
-            assert np.array_equal(other.cov[:, i], point.cov[:, 0])
+            assert np.array_equal(other.mean[:, i], other.mean[:, 0])
+            assert np.array_equal(other.cov[:, i], other.cov[:, 0])
+        np.testing.assert_allclose(other.mean[:, :1], point.mean, rtol=1e-14, atol=1e-16)
+        np.testing.assert_allclose(other.cov[:, :1], point.cov, rtol=1e-14, atol=1e-16)
     assert point.std.shape == (5, 1, 2)
 
 
