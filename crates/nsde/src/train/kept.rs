@@ -1,4 +1,4 @@
-//! A solver that is kept from one update to the next, with its memory: to ask for that anew takes a tenth of an update.
+//! A solver that is kept from one update to the next, so that its memory is asked for and cleared once.
 
 use crate::error::Result;
 use crate::sde::NeuralSde;
