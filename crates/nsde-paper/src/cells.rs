@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use nsde::train::write_atomically;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -57,16 +59,18 @@ impl Run {
         C: Serialize + Sync,
         T: Serialize + DeserializeOwned + Send,
     {
-        let done = self.some_cells(order, settings, cells, work)?;
+        let done = self.some_cells(order, settings, cells, cells.len(), work)?;
         done.into_iter().map(|d| d.context("a part was chosen of what has none")).collect()
     }
 
-    /// The same, but of cells that are not in the chosen part only those that are finished.
+    /// The same, but computes only those of the first `most` cells that are in the part the user chose. Of the others it
+    /// returns those that are finished.
     pub fn some_cells<C, T>(
         &self,
         order: Order,
         settings: &impl Serialize,
         cells: &[(String, C)],
+        most: usize,
         work: impl Fn(&C) -> Result<T> + Sync,
     ) -> Result<Vec<Option<Done<T>>>>
     where
@@ -84,16 +88,18 @@ impl Run {
         for (name, cell) in cells {
             found.push(self.finished(name, &key(cell)?));
         }
-        let chosen = |name: &str| self.only.as_deref().is_none_or(|part| name.starts_with(part));
-        let count = cells.iter().zip(&found).filter(|((name, _), f)| chosen(name) || f.is_some()).count();
+        let part = |name: &str| self.only.as_deref().is_none_or(|part| name.starts_with(part));
+        let chosen: Vec<bool> =
+            cells.iter().enumerate().map(|(n, (name, _))| n < most && part(name)).collect();
+        let count = chosen.iter().zip(&found).filter(|(chosen, f)| **chosen || f.is_some()).count();
         let skipped = found.iter().flatten().count();
         if skipped > 0 {
             eprintln!("{}: {skipped} of {count} cells were finished before (--fresh begins anew)", self.name);
         }
         let commit = machine::commit();
         let progress = Progress::new(self.name, skipped, count);
-        let one = |((name, cell), found): (&(String, C), Option<Done<T>>)| -> Result<Option<Done<T>>> {
-            if found.is_some() || !chosen(name) {
+        let one = |(((name, cell), found), chosen): ((&(String, C), Option<Done<T>>), bool)| {
+            if found.is_some() || !chosen {
                 return Ok(found);
             }
             let began = Instant::now();
@@ -113,9 +119,10 @@ impl Run {
                 .with_context(|| format!("cell {name}: its result does not survive JSON"))?;
             Ok(Some(Done { value, seconds: saved.seconds }))
         };
+        let all = cells.iter().zip(found).zip(chosen);
         match order {
-            Order::Together => together(cells.iter().zip(found), one),
-            Order::InTurn => cells.iter().zip(found).map(one).collect(),
+            Order::Together => together(all, one),
+            Order::InTurn => all.map(one).collect(),
         }
     }
 
@@ -149,6 +156,39 @@ impl Run {
         let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
         format!("{here}; the cells were computed by {}", cells.join(", "))
     }
+}
+
+/// The finished cells of an experiment in one file, a line each: with it, results that took many starts on several
+/// machines can be taken up from the repository.
+const PACK: &str = "cells.jsonl";
+
+/// Puts the finished cells of `folder` into its pack.
+pub fn pack(folder: &Path) -> Result<()> {
+    let mut lines = BTreeMap::new();
+    for entry in std::fs::read_dir(folder.join("cells"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "json") {
+            let cell: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            lines.insert(name.clone(), serde_json::to_string(&(name, cell))? + "\n");
+        }
+    }
+    let text: String = lines.into_values().collect();
+    Ok(write_atomically(&folder.join(PACK), text.as_bytes())?)
+}
+
+/// Takes those cells out of the pack of `folder` that are not there as files.
+pub fn unpack(folder: &Path) -> Result<()> {
+    let Ok(text) = std::fs::read_to_string(folder.join(PACK)) else { return Ok(()) };
+    for line in text.lines() {
+        let (name, cell): (String, serde_json::Value) =
+            serde_json::from_str(line).with_context(|| format!("{PACK}: a line is not a cell"))?;
+        let file = folder.join("cells").join(format!("{name}.json"));
+        if !file.exists() {
+            write_atomically(&file, serde_json::to_string(&cell)?.as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 /// Does `work` for all items, on as many threads as rayon has, and returns the results in order.
@@ -235,10 +275,26 @@ mod tests {
         let cells: Vec<(String, usize)> = (0..4).map(|i| (format!("cell-{i}"), i)).collect();
         let start = |part: &str| {
             let run = Run { only: Some(part.into()), ..run(dir.path(), 1) };
-            let done = run.some_cells(Order::InTurn, &"", &cells, |i| Ok(*i)).unwrap();
+            let done = run.some_cells(Order::InTurn, &"", &cells, 3, |i| Ok(*i)).unwrap();
             done.into_iter().map(|d| d.map(|d| d.value)).collect::<Vec<_>>()
         };
         assert_eq!(start("cell-2"), [None, None, Some(2), None]);
         assert_eq!(start("cell-0"), [Some(0), None, Some(2), None]);
+        assert_eq!(start("cell-3"), [Some(0), None, Some(2), None]);
+    }
+
+    #[test]
+    fn a_pack_brings_the_cells_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let cells: Vec<(String, usize)> = (0..3).map(|i| (format!("cell-{i}"), i)).collect();
+        let start =
+            |work: fn(&usize) -> Result<f64>| run(dir.path(), 1).cells(Order::InTurn, &"", &cells, work);
+        let values = |done: Vec<Done<f64>>| done.into_iter().map(|d| d.value).collect::<Vec<_>>();
+        let first = values(start(|i| Ok(*i as f64 / 3.0)).unwrap());
+        pack(dir.path()).unwrap();
+        std::fs::remove_dir_all(dir.path().join("cells")).unwrap();
+        std::fs::create_dir(dir.path().join("cells")).unwrap();
+        unpack(dir.path()).unwrap();
+        assert_eq!(values(start(|_| anyhow::bail!("computed again")).unwrap()), first);
     }
 }

@@ -48,7 +48,8 @@ struct Args {
     /// Repetitions, in place of the experiment's own number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
-    /// Of `uci` and `classification`, only what begins so: `boston`, `mnist-bmm`; what is finished stays on the page
+    /// Of `uci` and `classification`, only what begins so: `boston`, `energy-bmm`, `mnist-lstm`; what is finished stays on
+    /// the page
     #[arg(long, value_name = "PART")]
     only: Option<String>,
     /// Where the folder of the experiment goes [default: results]
@@ -111,7 +112,11 @@ fn start(args: &Args) -> Result<()> {
         std::fs::remove_dir_all(&cells).with_context(|| format!("cannot empty {}", cells.display()))?;
     }
     std::fs::create_dir_all(&cells).with_context(|| format!("cannot create {}", cells.display()))?;
+    if !args.fresh {
+        cells::unpack(&run.folder)?;
+    }
     (chosen.run)(&run).with_context(|| format!("experiment {name}"))?;
+    cells::pack(&run.folder)?;
     println!("{}", run.folder.join("README.md").display());
     Ok(())
 }

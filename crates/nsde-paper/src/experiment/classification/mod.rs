@@ -147,7 +147,7 @@ fn run(run: &Run) -> Result<()> {
             // One after the other, and a page after each: they take long, and use all cores.
             for cell in cells {
                 let (name, (method, _)) = cell.clone();
-                let done = run.some_cells(Order::InTurn, &effort, &[cell], |(method, number)| {
+                let done = run.some_cells(Order::InTurn, &effort, &[cell], 1, |(method, number)| {
                     let seed = run.seed + *number as u64;
                     let file = run.folder.join("cells").join(format!("{name}.training"));
                     let scores = score(&problem, *method, &effort, seed, &file)?;

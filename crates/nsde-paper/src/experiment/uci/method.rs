@@ -8,6 +8,7 @@ use super::table::{Part, Split};
 use anyhow::Result;
 use nsde::{Gaussian, Unscented};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// A method.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -29,27 +30,65 @@ pub enum Method {
 /// Flow times of the paper, in seconds.
 pub const FLOWS: [f64; 3] = [2.0, 4.0, 8.0];
 
+/// What the results of a cell depend on beside its numbers: raised when the code of a recipe changes, so that no cell of
+/// an older one is taken for its own.
+const RECIPE: u32 = 2;
+
 /// How much is done.
 #[derive(Clone, Debug, Serialize)]
 pub struct Effort {
-    /// Updates of a neural SDE.
-    pub updates: usize,
-    /// Updates of the two small networks.
+    /// Of dropout and DVI: updates.
     pub small_updates: usize,
-    /// Dropout rates that are tried.
-    pub rates: Vec<f64>,
-    /// Peak learning rate.
-    pub rate: f64,
+    /// Of the paper's neural SDEs.
+    pub flow: Search,
+    /// Of BMM+.
+    pub plus: Plus,
     /// Most rows held out in a search.
     pub held_out: usize,
-    /// Members of the ensemble of BMM+.
-    pub members: usize,
-    /// Flow time of BMM+.
-    pub plus_flow: f64,
     /// Numbers of particles of Fig. 6, ascending.
     pub particles: Vec<usize>,
     /// Most training rows, for a first look.
     pub rows: Option<usize>,
+}
+
+/// What is tried on rows held out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Search {
+    /// Most updates.
+    pub updates: usize,
+    /// Whether their number is chosen too: small sets are fitted too closely by all of them.
+    pub early: bool,
+    /// Peak learning rate.
+    pub rate: f64,
+    /// Dropout rates.
+    pub rates: Vec<f64>,
+}
+
+/// What BMM+ has.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plus {
+    /// What is tried; all its members are stopped early.
+    pub search: Search,
+    /// Members of its ensemble.
+    pub members: usize,
+    /// Width of the drift's hidden layer.
+    pub hidden: usize,
+    /// Flow time.
+    pub flow: f64,
+}
+
+impl Effort {
+    /// All that the results of `method` depend on, and nothing else.
+    pub fn of(&self, method: Method) -> serde_json::Value {
+        let Effort { small_updates, flow, plus, held_out, particles, rows } = self;
+        let own = match method {
+            Method::Dropout | Method::Dvi => json!(small_updates),
+            Method::Cubature => json!([flow.updates, flow.early, flow.rate]),
+            Method::MonteCarlo | Method::Bmm => json!([flow, particles]),
+            Method::BmmPlus => json!(plus),
+        };
+        json!({ "recipe": RECIPE, "own": own, "held_out": held_out, "rows": rows })
+    }
 }
 
 /// One trial of the search.
@@ -130,19 +169,19 @@ impl Method {
             Method::BmmPlus => plus(split, effort, seed),
             Method::MonteCarlo => {
                 let samples = 2 * (2 * split.dim + 1);
-                sde(split, effort, nsde::Method::MonteCarlo { samples, seed }, &effort.rates, seed)
+                sde(split, effort, nsde::Method::MonteCarlo { samples, seed }, &effort.flow.rates, seed)
             }
             // Its points pass dropout as if there were none, so the model has none.
             Method::Cubature => {
                 sde(split, effort, nsde::Method::Cubature(Unscented::default()), &[0.0], seed)
             }
-            Method::Bmm => sde(split, effort, nsde::Method::Bmm, &effort.rates, seed),
+            Method::Bmm => sde(split, effort, nsde::Method::Bmm, &effort.flow.rates, seed),
         }
     }
 }
 
 /// The paper's networks: drift `D→40→D`, diffusion `D→10→D`.
-fn design(split: &Split, effort: &Effort, drop: f64, flow: f64) -> Design {
+fn design(split: &Split, search: &Search, drop: f64, flow: f64) -> Design {
     Design {
         state: split.dim,
         hidden: 40,
@@ -150,30 +189,32 @@ fn design(split: &Split, effort: &Effort, drop: f64, flow: f64) -> Design {
         head_noise: false,
         keep: 1.0 - drop,
         flow,
-        updates: effort.updates,
-        rate: effort.rate,
+        updates: search.updates,
+        rate: search.rate,
     }
 }
 
-/// A neural SDE: the dropout rate is chosen at the shortest flow time, where it is cheap, the number of updates at each
-/// of them, as a longer flow fits more closely; then it is trained on all training rows.
+/// A neural SDE: the dropout rate is chosen at the shortest flow time, where it is cheap, the number of updates of a small
+/// set at each of them, as a longer flow fits more closely; then it is trained on all training rows.
 fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed: u64) -> Result<Found> {
     let held_out = split.train.fold(0, FOLDS, effort.held_out, seed);
     let search = |rate: f64, flow: f64| -> Result<Tried> {
-        let design = design(split, effort, rate, flow);
-        let trained = design.train(&split.train, &held_out, method, effort.updates, seed)?;
+        let design = design(split, &effort.flow, rate, flow);
+        let trained = design.train(&split.train, &held_out, method, effort.flow.updates, seed)?;
         Ok(tried(rate, Some(flow), &trained))
     };
     let mut all = rates.iter().map(|rate| search(*rate, FLOWS[0])).collect::<Result<Vec<_>>>()?;
     let (rate, mut updates) = choose(&mut all);
     let mut lines = Vec::new();
     for flow in FLOWS {
-        if flow != FLOWS[0] {
+        if !effort.flow.early {
+            updates = effort.flow.updates;
+        } else if flow != FLOWS[0] {
             let longer = Tried { chosen: true, ..search(rate, flow)? };
             updates = longer.updates;
             all.push(longer);
         }
-        let design = design(split, effort, rate, flow);
+        let design = design(split, &effort.flow, rate, flow);
         let layer = design.train(&split.train, &[], method, updates, seed)?.layer;
         lines.push(gaussians(Some(flow), &predict(&layer, &split.test.x, method)?, split)?);
         if flow == FLOWS[2] && !matches!(method, nsde::Method::Cubature(_)) {
@@ -203,31 +244,33 @@ fn choose(search: &mut [Tried]) -> (f64, usize) {
 /// Everything we have: noise in the head, a wider state behind a learned embedding, and
 /// an ensemble whose members are each stopped early on a tenth of the training rows of their own.
 fn plus(split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
-    let design = |drop: f64| Design {
-        state: PLUS_STATE,
-        head_noise: true,
-        ..design(split, effort, drop, effort.plus_flow)
-    };
+    let Plus { search: how, members, hidden, flow } = &effort.plus;
     let train = |rate: f64, k: usize| {
         let held_out = split.train.fold(k, PLUS_FOLDS, effort.held_out, seed);
         let seed = seed.wrapping_add(k as u64);
-        design(rate).train(&split.train, &held_out, nsde::Method::Bmm, effort.updates, seed)
+        let design = Design {
+            state: PLUS_STATE,
+            hidden: *hidden,
+            head_noise: true,
+            ..design(split, how, rate, *flow)
+        };
+        design.train(&split.train, &held_out, nsde::Method::Bmm, how.updates, seed)
     };
     let mut search = Vec::new();
     let mut first = Vec::new();
-    for &rate in &effort.rates {
+    for &rate in &how.rates {
         let trained = train(rate, 0)?;
-        search.push(tried(rate, Some(effort.plus_flow), &trained));
+        search.push(tried(rate, Some(*flow), &trained));
         first.push(trained);
     }
     let (rate, _) = choose(&mut search);
     let chosen = search.iter().position(|t| t.chosen).unwrap_or(0);
-    let mut members = vec![first.swap_remove(chosen).layer];
-    for k in 1..effort.members {
-        members.push(train(rate, k)?.layer);
+    let mut layers = vec![first.swap_remove(chosen).layer];
+    for k in 1..*members {
+        layers.push(train(rate, k)?.layer);
     }
     let mut laws: Vec<Vec<Gaussian>> = vec![Vec::new(); split.test.rows()];
-    for layer in &members {
+    for layer in &layers {
         let predicted = predict(layer, &split.test.x, nsde::Method::Bmm)?;
         laws.iter_mut().zip(predicted).for_each(|(law, p)| law.push(p));
     }

@@ -13,7 +13,7 @@ use super::Experiment;
 use crate::cells::Order;
 use crate::run::Run;
 use anyhow::Result;
-use method::{Effort, Method};
+use method::{Effort, Method, Plus, Search};
 pub use report::summary;
 use report::{Results, Trial};
 use table::{SETS, Set, Table};
@@ -26,39 +26,32 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// How much is done for a set.
+/// How much is done for a set. Numbers of updates and dropout rates come from rows held out (`about` in `report.rs`).
 fn effort(run: &Run, set: &Set) -> Effort {
-    if run.quick {
-        return Effort {
-            updates: 4,
-            small_updates: 4,
-            rates: vec![0.0, 0.1],
-            rate: 3e-3,
-            held_out: 20,
-            members: 2,
-            plus_flow: 2.0,
-            particles: vec![2, 4],
-            rows: Some(60),
-        };
-    }
     let large = set.rows > 5000;
-    let (updates, rates) = match set.slug {
-        "boston" => (400, [0.05, 0.2, 0.4]),
-        "energy" => (3000, [0.02, 0.05, 0.1]),
-        "concrete" => (1500, [0.1, 0.2, 0.4]),
-        "wine_red" => (500, [0.1, 0.2, 0.4]),
-        _ => (6000, [0.02, 0.05, 0.1]),
+    let (updates, plus_updates, rates, plus_rates) = match (run.quick, set.slug) {
+        (true, _) => (4, 4, vec![0.0, 0.1], vec![0.0, 0.1]),
+        (_, "boston") => (400, 400, vec![0.05, 0.2, 0.4], vec![0.05, 0.2, 0.4]),
+        (_, "energy") => (2000, 2000, vec![0.02, 0.05, 0.1], vec![0.0, 0.02]),
+        (_, "concrete") => (1500, 1500, vec![0.05, 0.1, 0.2], vec![0.05, 0.1]),
+        (_, "wine_red") => (500, 500, vec![0.1, 0.2, 0.4], vec![0.2, 0.4]),
+        (_, "protein") => (6000, 6000, vec![0.0, 0.02, 0.05], vec![0.0, 0.02]),
+        _ => (3000, 3000, vec![0.0, 0.02, 0.05], vec![0.0]),
+    };
+    let rate = 5e-3;
+    let plus = Plus {
+        search: Search { updates: plus_updates, early: true, rate, rates: plus_rates },
+        members: run.size(5, 2),
+        hidden: if large { 64 } else { 40 },
+        flow: if run.quick || large { 2.0 } else { 4.0 },
     };
     Effort {
-        updates,
-        small_updates: if large { 15_000 } else { 3000 },
-        rates: rates.to_vec(),
-        rate: 5e-3,
-        held_out: 1000,
-        members: 5,
-        plus_flow: 4.0,
-        particles: vec![2, 4, 8, 16, 32, 64, 128],
-        rows: None,
+        small_updates: run.size(if large { 15_000 } else { 3000 }, 4),
+        flow: Search { updates, early: !large, rate, rates },
+        plus,
+        held_out: run.size(1000, 20),
+        particles: run.size(vec![2, 4, 8, 16, 32, 64, 128], vec![2, 4]),
+        rows: run.size(None, Some(60)),
     }
 }
 
@@ -69,19 +62,22 @@ fn run(run: &Run) -> Result<()> {
     for set in sets {
         let table = Table::read(&run.data, set)?;
         let effort = effort(run, set);
-        let splits = run.repetitions(set.splits, 1).min(set.splits);
-        let cells: Vec<(String, (Method, usize))> = (0..splits)
-            .flat_map(|s| Method::ALL.map(|m| (format!("{}-{s}-{}", set.slug, m.slug()), (m, s))))
-            .collect();
-        let done = run.some_cells(Order::Together, &effort, &cells, |(method, number)| {
-            let seed = run.seed.wrapping_mul(1000).wrapping_add(*number as u64);
-            method.run(&table.split(*number, effort.rows), &effort, seed)
-        })?;
         let before = results.trials.len();
-        for ((_, (method, split)), done) in cells.iter().zip(done) {
-            let Some(done) = done else { continue };
-            let (found, seconds) = (done.value, done.seconds);
-            results.trials.push(Trial { set: *set, method: *method, split: *split, found, seconds });
+        for method in Method::ALL {
+            let cells: Vec<(String, (Method, usize))> = (0..set.splits)
+                .map(|s| (format!("{}-{}-{s}", set.slug, method.slug()), (method, s)))
+                .collect();
+            let splits = run.repetitions(set.splits, 1);
+            let done =
+                run.some_cells(Order::Together, &effort.of(method), &cells, splits, |(method, number)| {
+                    let seed = run.seed.wrapping_mul(1000).wrapping_add(*number as u64);
+                    method.run(&table.split(*number, effort.rows), &effort, seed)
+                })?;
+            for ((_, (method, split)), done) in cells.iter().zip(done) {
+                let Some(done) = done else { continue };
+                let (found, seconds) = (done.value, done.seconds);
+                results.trials.push(Trial { set: *set, method: *method, split: *split, found, seconds });
+            }
         }
         if results.trials.len() > before {
             results.efforts.push((*set, effort));
