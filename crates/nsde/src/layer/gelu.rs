@@ -2,18 +2,32 @@
 
 use super::sigmoidal::{LONG_TERMS_MAX, Sigmoidal, Weighted};
 use super::smoothed::{Rest, Smoothed};
+use super::tabled;
+use super::units::Units;
 use crate::gaussian::special::{cdf, pdf};
+use crate::kernel::elementary::Elementary;
+use pulp::Simd;
 
 pub(crate) struct Gelu;
 
-/// The function itself, for the quadrature of its second moment.
-struct Curve;
+/// The function itself, for the quadrature of its second moment, and of everything for a whole layer at once.
+pub(super) struct Curve;
+
+/// `u … u'''` from `φ(h)` and `Φ(h)`: `Φ⁽ⁿ⁾` are Hermite polynomials times `φ`.
+#[inline(always)]
+fn derivatives(h: f64, p: f64, q: f64) -> [f64; 4] {
+    [h * q, q + h * p, (2.0 - h * h) * p, h * (h * h - 4.0) * p]
+}
 
 impl Sigmoidal for Curve {
     fn derivatives(&self, h: f64) -> [f64; 4] {
-        let (p, q) = (pdf(h), cdf(h));
-        // Φ⁽ⁿ⁾ are Hermite polynomials times φ.
-        [h * q, q + h * p, (2.0 - h * h) * p, h * (h * h - 4.0) * p]
+        derivatives(h, pdf(h), cdf(h))
+    }
+
+    #[inline(always)]
+    fn derivatives_in<S: Simd>(&self, h: f64) -> [f64; 4] {
+        let (p, tail) = f64::density_and_tail::<S>(h.abs().min(f64::FAR));
+        derivatives(h, p, if h > 0.0 { 1.0 - tail } else { tail })
     }
 
     fn asymptotes(&self) -> [(f64, f64); 2] {
@@ -72,6 +86,14 @@ impl Smoothed for Gelu {
 
     fn rest(&self, mean: f64, sd: f64) -> Rest {
         Weighted::of(&Curve, mean, sd).rest()
+    }
+
+    fn expand_double(&self, units: &mut Units<f64>, orders: usize) {
+        tabled::expand_double(&Curve, units, orders);
+    }
+
+    fn expand_single(&self, units: &mut Units<f32>, orders: usize) {
+        tabled::expand_single(&Curve, units, orders);
     }
 
     /// Coefficients fall like `(σ²/(1+σ²))^{n/2}`.
