@@ -15,8 +15,6 @@ pub const DT: f64 = 0.5;
 const INIT_VAR: f64 = 1e-6;
 /// The drift's last layer starts this much smaller than PyTorch's would, so that long flows begin calm.
 const CALM: f64 = 0.1;
-/// What the softplus of the diffusion sees at first: noise of 0.13.
-const QUIET: f64 = -2.0;
 
 /// Networks and training.
 #[derive(Clone, Debug, Serialize)]
@@ -33,15 +31,17 @@ pub struct Design {
     pub keep: f64,
     /// Flow time in seconds.
     pub flow: f64,
-    /// Updates of the whole schedule; training may stop earlier.
+    /// Updates.
     pub updates: usize,
     /// Peak of the learning rate.
     pub rate: f64,
+    /// What the softplus of the diffusion sees at first: −2 is noise of 0.13, 0 of 0.7.
+    pub quiet: f64,
 }
 
 /// What training on a part with some rows held out found.
 pub struct Trained {
-    /// The layer with the best weights (the last ones, if nothing was held out).
+    /// The layer with the best weights.
     pub layer: SdeLayer<LinearHead>,
     /// Best NLL on the rows held out, in standard units, and the update it was found at.
     pub best: Option<(f64, usize)>,
@@ -54,7 +54,7 @@ impl Design {
         let drift = Network::perceptron(state, &[self.hidden], state, Layer::Relu, self.keep, rng)?;
         let noise = Network::perceptron(state, &[self.noise_hidden], state, Layer::Relu, self.keep, rng)?;
         // A softplus at the end: a linear one may cross zero, where the model would be sure of everything.
-        let mut noise = scale_last(noise, CALM, Some(QUIET))?.layers().to_vec();
+        let mut noise = scale_last(noise, CALM, Some(self.quiet))?.layers().to_vec();
         noise.push(Layer::Softplus);
         let diffusion = Diffusion::Diagonal(Network::new(state, noise)?);
         let sde = NeuralSde::new(state, 0, scale_last(drift, CALM, None)?, diffusion)?;
@@ -71,15 +71,8 @@ impl Design {
         Ok(SdeLayer { start, sde, head, dt: DT, steps, init_var: INIT_VAR, options })
     }
 
-    /// Trains on `part` without the rows `held_out`. Stops at update `stop`.
-    pub fn train(
-        &self,
-        part: &Part,
-        held_out: &[usize],
-        method: nsde::Method,
-        stop: usize,
-        seed: u64,
-    ) -> Result<Trained> {
+    /// Trains on `part` without the rows `held_out`, and keeps the weights that are best on these.
+    pub fn train(&self, part: &Part, held_out: &[usize], method: nsde::Method, seed: u64) -> Result<Trained> {
         let dim = part.x.len() / part.rows();
         let layer = self.layer(dim, method, seed)?;
         let task = RegressionTask::new(layer, part.x.clone(), part.y.clone(), held_out)?;
@@ -92,7 +85,7 @@ impl Design {
             ..TrainOptions::default()
         };
         let mut state = TrainState::new(task.parameters());
-        while state.step < stop && advance(&task, &how, 1, &mut state)? != Progress::Done {}
+        while advance(&task, &how, 1, &mut state)? != Progress::Done {}
         let layer = task.layer(state.result())?;
         Ok(Trained { layer, best: state.best_score })
     }

@@ -6,6 +6,7 @@ use super::layer::{Design, Trained, predict};
 use super::score::{Line, gaussians, mixtures, sampled, scored};
 use super::table::{Part, Split};
 use anyhow::Result;
+use nsde::head::{LinearHead, SdeLayer};
 use nsde::{Gaussian, Unscented};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -32,7 +33,7 @@ pub const FLOWS: [f64; 3] = [2.0, 4.0, 8.0];
 
 /// What the results of a cell depend on beside its numbers: raised when the code of a recipe changes, so that no cell of
 /// an older one is taken for its own.
-const RECIPE: u32 = 2;
+const RECIPE: u32 = 3;
 
 /// How much is done.
 #[derive(Clone, Debug, Serialize)]
@@ -56,10 +57,10 @@ pub struct Effort {
 pub struct Search {
     /// Most updates.
     pub updates: usize,
-    /// Whether their number is chosen too: small sets are fitted too closely by all of them.
-    pub early: bool,
     /// Peak learning rate.
     pub rate: f64,
+    /// What the softplus of the diffusion sees at first.
+    pub quiet: f64,
     /// Dropout rates.
     pub rates: Vec<f64>,
 }
@@ -67,7 +68,7 @@ pub struct Search {
 /// What BMM+ has.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plus {
-    /// What is tried; all its members are stopped early.
+    /// What is tried.
     pub search: Search,
     /// Members of its ensemble.
     pub members: usize,
@@ -83,7 +84,7 @@ impl Effort {
         let Effort { small_updates, flow, plus, held_out, particles, rows } = self;
         let own = match method {
             Method::Dropout | Method::Dvi => json!(small_updates),
-            Method::Cubature => json!([flow.updates, flow.early, flow.rate]),
+            Method::Cubature => json!([flow.updates, flow.rate, flow.quiet]),
             Method::MonteCarlo | Method::Bmm => json!([flow, particles]),
             Method::BmmPlus => json!(plus),
         };
@@ -98,7 +99,7 @@ pub struct Tried {
     pub rate: f64,
     /// Flow time, if there is one.
     pub flow: Option<f64>,
-    /// Updates until the best validation.
+    /// Updates until the best validation; all of them for dropout.
     pub updates: usize,
     /// Its NLL, in standard units.
     pub nll: f64,
@@ -115,10 +116,11 @@ pub struct Found {
     pub search: Vec<Tried>,
 }
 
-/// A fifth of the training rows is held out in a search: a tenth of a small set says little.
-const FOLDS: usize = 5;
-/// A member of BMM+ is stopped early on a tenth.
-const PLUS_FOLDS: usize = 10;
+/// A neural SDE holds out a tenth of the training rows: they choose the dropout rate and the weights that are kept. (To train
+/// again on all rows, for as many updates, was worse: nothing then stops a model that grows sure of itself.)
+const FOLDS: usize = 10;
+/// Dropout holds out a fifth to choose two numbers, and trains again on all rows.
+const DROPOUT_FOLDS: usize = 5;
 
 impl Method {
     /// All of them, in the order of the table.
@@ -191,46 +193,59 @@ fn design(split: &Split, search: &Search, drop: f64, flow: f64) -> Design {
         flow,
         updates: search.updates,
         rate: search.rate,
+        quiet: search.quiet,
     }
 }
 
-/// A neural SDE: the dropout rate is chosen at the shortest flow time, where it is cheap, the number of updates of a small
-/// set at each of them, as a longer flow fits more closely; then it is trained on all training rows.
+/// A neural SDE: the dropout rate is chosen at the shortest flow time, where it is cheap; at each of them the weights are
+/// kept that are best on the rows held out.
 fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed: u64) -> Result<Found> {
     let held_out = split.train.fold(0, FOLDS, effort.held_out, seed);
-    let search = |rate: f64, flow: f64| -> Result<Tried> {
+    let train = |rate: f64, flow: f64| {
         let design = design(split, &effort.flow, rate, flow);
-        let trained = design.train(&split.train, &held_out, method, effort.flow.updates, seed)?;
-        Ok(tried(rate, Some(flow), &trained))
+        design.train(&split.train, &held_out, method, seed)
     };
-    let mut all = rates.iter().map(|rate| search(*rate, FLOWS[0])).collect::<Result<Vec<_>>>()?;
-    let (rate, mut updates) = choose(&mut all);
+    let (rate, shortest, mut search) = choose(rates, FLOWS[0], |rate| train(rate, FLOWS[0]))?;
+    let mut layers = vec![shortest];
+    for flow in &FLOWS[1..] {
+        let trained = train(rate, *flow)?;
+        search.push(Tried { chosen: true, ..tried(rate, *flow, &trained) });
+        layers.push(trained.layer);
+    }
     let mut lines = Vec::new();
-    for flow in FLOWS {
-        if !effort.flow.early {
-            updates = effort.flow.updates;
-        } else if flow != FLOWS[0] {
-            let longer = Tried { chosen: true, ..search(rate, flow)? };
-            updates = longer.updates;
-            all.push(longer);
-        }
-        let design = design(split, &effort.flow, rate, flow);
-        let layer = design.train(&split.train, &[], method, updates, seed)?.layer;
-        lines.push(gaussians(Some(flow), &predict(&layer, &split.test.x, method)?, split)?);
+    for (flow, layer) in FLOWS.into_iter().zip(&layers) {
+        lines.push(gaussians(Some(flow), &predict(layer, &split.test.x, method)?, split)?);
         if flow == FLOWS[2] && !matches!(method, nsde::Method::Cubature(_)) {
-            lines.extend(sampled(flow, &layer, split, &effort.particles, seed)?);
+            lines.extend(sampled(flow, layer, split, &effort.particles, seed)?);
         }
     }
-    Ok(Found { lines, search: all })
+    Ok(Found { lines, search })
 }
 
-fn tried(rate: f64, flow: Option<f64>, trained: &Trained) -> Tried {
+fn tried(rate: f64, flow: f64, trained: &Trained) -> Tried {
     let (nll, updates) = trained.best.unwrap_or((f64::MAX, 1));
-    Tried { rate, flow, updates, nll, chosen: false }
+    Tried { rate, flow: Some(flow), updates, nll, chosen: false }
 }
 
-/// Marks the best trial; its rate and updates.
-fn choose(search: &mut [Tried]) -> (f64, usize) {
+/// Trains with every dropout rate: the best one, its layer, and all that was tried.
+fn choose(
+    rates: &[f64],
+    flow: f64,
+    train: impl Fn(f64) -> Result<Trained>,
+) -> Result<(f64, SdeLayer<LinearHead>, Vec<Tried>)> {
+    let mut layers = Vec::new();
+    let mut search = Vec::new();
+    for &rate in rates {
+        let trained = train(rate)?;
+        search.push(tried(rate, flow, &trained));
+        layers.push(trained.layer);
+    }
+    let best = mark_best(&mut search);
+    Ok((rates[best], layers.swap_remove(best), search))
+}
+
+/// Marks the best trial, and returns its place.
+fn mark_best(search: &mut [Tried]) -> usize {
     let mut best = 0;
     for i in 0..search.len() {
         if search[i].nll < search[best].nll {
@@ -238,7 +253,7 @@ fn choose(search: &mut [Tried]) -> (f64, usize) {
         }
     }
     search[best].chosen = true;
-    (search[best].rate, search[best].updates)
+    best
 }
 
 /// Everything we have: noise in the head, a wider state behind a learned embedding, and
@@ -246,7 +261,7 @@ fn choose(search: &mut [Tried]) -> (f64, usize) {
 fn plus(split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
     let Plus { search: how, members, hidden, flow } = &effort.plus;
     let train = |rate: f64, k: usize| {
-        let held_out = split.train.fold(k, PLUS_FOLDS, effort.held_out, seed);
+        let held_out = split.train.fold(k, FOLDS, effort.held_out, seed);
         let seed = seed.wrapping_add(k as u64);
         let design = Design {
             state: PLUS_STATE,
@@ -254,18 +269,10 @@ fn plus(split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
             head_noise: true,
             ..design(split, how, rate, *flow)
         };
-        design.train(&split.train, &held_out, nsde::Method::Bmm, how.updates, seed)
+        design.train(&split.train, &held_out, nsde::Method::Bmm, seed)
     };
-    let mut search = Vec::new();
-    let mut first = Vec::new();
-    for &rate in &how.rates {
-        let trained = train(rate, 0)?;
-        search.push(tried(rate, Some(*flow), &trained));
-        first.push(trained);
-    }
-    let (rate, _) = choose(&mut search);
-    let chosen = search.iter().position(|t| t.chosen).unwrap_or(0);
-    let mut layers = vec![first.swap_remove(chosen).layer];
+    let (rate, first, search) = choose(&how.rates, *flow, |rate| train(rate, 0))?;
+    let mut layers = vec![first];
     for k in 1..*members {
         layers.push(train(rate, k)?.layer);
     }
@@ -282,7 +289,7 @@ const PLUS_STATE: usize = 16;
 
 /// Dropout rate and precision of the noise are chosen on a fifth of the training rows.
 fn dropout(split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
-    let (rest, held) = split.train.divide(&split.train.fold(0, FOLDS, effort.held_out, seed));
+    let (rest, held) = split.train.divide(&split.train.fold(0, DROPOUT_FOLDS, effort.held_out, seed));
     let mut search = Vec::new();
     let mut variances = Vec::new();
     for rate in [0.005, 0.01, 0.05, 0.1] {
@@ -293,9 +300,9 @@ fn dropout(split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
         search.push(Tried { rate, flow: None, updates: effort.small_updates, nll: best.0, chosen: false });
         variances.push(best.1);
     }
-    let (rate, updates) = choose(&mut search);
-    let noise = variances[search.iter().position(|t| t.chosen).unwrap_or(0)];
-    let samples = Dropout::train(&split.train, rate, updates, seed)?.predict(&split.test)?;
+    let best = mark_best(&mut search);
+    let (rate, noise) = (search[best].rate, variances[best]);
+    let samples = Dropout::train(&split.train, rate, effort.small_updates, seed)?.predict(&split.test)?;
     let law = |y: &f64| Gaussian { mean: vec![*y], cov: vec![noise] };
     let laws = samples.iter().map(|row| row.iter().map(law).collect()).collect();
     Ok(Found { lines: vec![mixtures(laws, split)?], search })
