@@ -123,6 +123,9 @@ impl<T: Real> Covariance<T> {
 
     /// Forms `B` of `h`, or its lower triangle, in `cov`.
     pub fn push(&mut self, cov: &mut Mat<T>, h: &Flow<T>, base: Base<'_, T>, part: Part) {
+        if matches!(base, Base::White) && T::LANES > 1 && part == Part::Lower && h.shape != Shape::Diagonal {
+            return gram(cov, h.resid(), &h.jac);
+        }
         let keep = match h.shape {
             Shape::Zero => false,
             Shape::Diagonal => {
@@ -135,9 +138,6 @@ impl<T: Real> Covariance<T> {
                 true
             }
         };
-        if matches!(base, Base::White) && T::LANES > 1 && part == Part::Lower {
-            return gram(cov, keep, &h.jac);
-        }
         self.jac_t.transpose_from(&h.jac);
         let cross_t = match base {
             Base::Cov(base) => {

@@ -1,21 +1,39 @@
-//! Products of matrices of packs ([`lanes`](super::lanes)): one entry is a vector, so rows have no ragged ends
-//! and a transpose costs nothing on the way.
+//! Products of matrices of packs ([`lanes`](super::lanes)): one entry is a vector, or half of one, so rows have no
+//! ragged ends and a transpose costs nothing on the way.
 //!
 //! A left factor of weights is broadcast, entry by entry, against two columns of the right factor that stay in
 //! the first-level cache (`tile.rs`). A left factor of packs is as large as the right one: there six of its rows
 //! stay, and the columns of the right factor pass by.
 
+use super::aligned::{LINE, Line};
 use super::tile::{Left, Part, pieces};
 use super::{Mat, Real};
+use bytemuck::{Zeroable, cast, cast_slice_mut};
 use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
-/// Rows of a tile, and its columns: 12 accumulators.
+/// Rows of a tile, and its columns: 12 accumulators, or 6 of twice the size.
 const ROWS: usize = 6;
 const COLUMNS: usize = 2;
 
 /// So many terms of the inner sum at a time: six rows of them take 24 kB.
 const TERMS: usize = 128;
+const FEW: usize = 16;
+
+/// Bytes of a pack.
+const PACK: usize = 32;
+
+/// Packs in a vector: one or two.
+#[inline(always)]
+fn per_vector<T: Real, S: Simd>() -> usize {
+    size_of::<T::Vector<S>>() / size_of::<T>()
+}
+
+/// Vectors in the columns of a tile, of `left` that are left over.
+#[inline(always)]
+fn width<T: Real, S: Simd>(left: usize) -> usize {
+    left.min(COLUMNS / per_vector::<T, S>())
+}
 
 /// Calls `$f::<T, S, M, N>` for a tile of `$rows × $columns`.
 macro_rules! by_size {
@@ -49,11 +67,11 @@ pub(crate) struct Packs<'a, T: Real> {
     pub part: Part,
 }
 
-/// `out += J Jᵀ` below the diagonal and next to it; without `keep`, `out = J Jᵀ`.
-pub(crate) fn gram<T: Real>(out: &mut Mat<T>, keep: bool, jac: &Mat<T>) {
+/// `out = R + J Jᵀ` below the diagonal and next to it.
+pub(crate) fn gram<T: Real>(out: &mut Mat<T>, resid: Option<&Mat<T>>, jac: &Mat<T>) {
     let work = out.rows * out.rows * jac.cols / 2;
     let (rows, stride) = (0..out.rows, out.stride);
-    Gram { out: &mut out.data, rows, stride, keep, jac }.share(pieces(work));
+    Gram { out: &mut out.data, rows, stride, resid, jac }.share(pieces(work));
 }
 
 /// Some rows of it.
@@ -61,7 +79,7 @@ struct Gram<'a, T> {
     out: &'a mut [T],
     rows: Range<usize>,
     stride: usize,
-    keep: bool,
+    resid: Option<&'a Mat<T>>,
     jac: &'a Mat<T>,
 }
 
@@ -71,14 +89,14 @@ impl<T: Real> Gram<'_, T> {
         if pieces < 2 || count < 2 * ROWS {
             return T::dispatch(self);
         }
-        let Gram { out, rows, stride, keep, jac } = self;
+        let Gram { out, rows, stride, resid, jac } = self;
         // Most of a triangle's work lies in its last rows.
         let half = (count * 7 / 10).next_multiple_of(ROWS).min(count - 1);
         let (above, below) = out.split_at_mut(half * stride);
         let (top, bottom) = (rows.start..rows.start + half, rows.start + half..rows.end);
         rayon::join(
-            || Gram { out: above, rows: top, stride, keep, jac }.share(pieces / 2),
-            || Gram { out: below, rows: bottom, stride, keep, jac }.share(pieces - pieces / 2),
+            || Gram { out: above, rows: top, stride, resid, jac }.share(pieces / 2),
+            || Gram { out: below, rows: bottom, stride, resid, jac }.share(pieces - pieces / 2),
         );
     }
 }
@@ -88,32 +106,34 @@ impl<T: Real> WithSimd for Gram<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Gram { out, rows, stride, keep, jac } = self;
-        let out = T::as_simd_mut::<S>(out);
+        let Gram { out, rows, stride, resid, jac } = self;
         let from = T::as_simd::<S>(&jac.data);
+        let across = jac.stride / per_vector::<T, S>();
+        let terms = jac.cols.div_ceil(per_vector::<T, S>());
         for local in bands(rows.len()) {
             let (first, height) = (rows.start + local.start, local.len());
             let to = &mut out[local.start * stride..local.end * stride];
+            let resid = resid.map(|r| &r.data[first * stride..(first + height) * stride]);
             let end = first + height;
             for v in (0..end).step_by(COLUMNS) {
                 by_size!(
                     height,
-                    right_columns(end, v),
-                    gram_tile::<T, S>(simd, &mut *to, stride, v, keep, from, jac.stride, first, jac.cols)
+                    COLUMNS.min(end - v),
+                    gram_tile::<T, S>(simd, &mut *to, stride, v, resid, from, across, first, terms)
                 );
             }
         }
     }
 }
 
-/// `M` rows from `first` on times `N` rows from `v` on.
+/// `M` rows from `first` on times `N` rows from `v` on, of `terms` vectors.
 #[inline(always)]
 fn gram_tile<T: Real, S: Simd, const M: usize, const N: usize>(
     simd: S,
-    out: &mut [T::Vector<S>],
+    out: &mut [T],
     stride: usize,
     v: usize,
-    keep: bool,
+    resid: Option<&[T]>,
     jac: &[T::Vector<S>],
     across: usize,
     first: usize,
@@ -131,8 +151,8 @@ fn gram_tile<T: Real, S: Simd, const M: usize, const N: usize>(
     }
     for i in 0..M {
         for n in 0..N {
-            let to = &mut out[i * stride + v + n];
-            *to = if keep { T::vadd(simd, total[i][n], *to) } else { total[i][n] };
+            let (at, x) = (i * stride + v + n, T::vsum(simd, total[i][n]));
+            out[at] = resid.map_or(x, |r| x + r[at]);
         }
     }
 }
@@ -148,31 +168,42 @@ impl<T: Real> WithSimd for Packs<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
+        // To clear the room for many terms takes longer than a small product.
+        if self.right.rows <= FEW { self.run::<S, FEW>(simd) } else { self.run::<S, TERMS>(simd) }
+    }
+}
+
+impl<T: Real> Packs<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd, const TERMS: usize>(self, simd: S) {
         let Packs { out, rows, stride, keep, scale, left, right, part } = self;
+        let lanes = per_vector::<T, S>();
         let scale = T::splat(simd, scale);
-        let mut band = [T::splat(simd, T::ZERO); ROWS * TERMS];
+        let mut room = [[Line::zeroed(); ROWS * PACK / LINE]; TERMS];
+        let band: &mut [T] = cast_slice_mut(room.as_flattened_mut());
+        let (stride, across) = (stride / lanes, right.stride / lanes);
         let out = T::as_simd_mut::<S>(out);
         let from = T::as_simd::<S>(&right.data);
         for local in bands(rows.len()) {
             let first = rows.start + local.start;
             let height = local.len();
             let end = if part == Part::All { right.cols } else { right.cols.min(first + height) };
+            let vectors = end.div_ceil(lanes);
             let to = &mut out[local.start * stride..local.end * stride];
             for start in (0..right.rows).step_by(TERMS) {
                 let terms = start..right.rows.min(start + TERMS);
                 let band = &mut band[..terms.len() * height];
                 match left {
                     Left::Plain(a) => {
-                        let a = T::as_simd::<S>(&a.data[first * a.stride..(first + height) * a.stride]);
-                        for (i, row) in a.chunks_exact(a.len() / height).enumerate() {
-                            for (to, x) in band.chunks_exact_mut(height).zip(&row[terms.clone()]) {
+                        for i in 0..height {
+                            let row = &a.row(first + i)[terms.clone()];
+                            for (to, x) in band.chunks_exact_mut(height).zip(row) {
                                 to[i] = *x;
                             }
                         }
                     }
                     Left::Transposed(a) => {
-                        let a = T::as_simd::<S>(&a.data[terms.start * a.stride..terms.end * a.stride])
-                            .chunks_exact(a.stride);
+                        let a = a.data[terms.start * a.stride..terms.end * a.stride].chunks_exact(a.stride);
                         for (to, row) in band.chunks_exact_mut(height).zip(a) {
                             // Not `copy_from_slice`: a call for every few vectors.
                             for (to, x) in to.iter_mut().zip(&row[first..first + height]) {
@@ -184,12 +215,12 @@ impl<T: Real> WithSimd for Packs<'_, T> {
                     Left::Shared(_) => return,
                 }
                 let keep = keep || start > 0;
-                let right = &from[terms.start * right.stride..terms.end * right.stride];
-                for v in (0..end).step_by(COLUMNS) {
+                let right = &from[terms.start * across..terms.end * across];
+                for v in (0..vectors).step_by(COLUMNS / lanes) {
                     by_size!(
                         height,
-                        right_columns(end, v),
-                        tile::<T, S>(simd, &mut *to, stride, v, keep, scale, band, right, self.right.stride)
+                        width::<T, S>(vectors - v),
+                        tile::<T, S>(simd, &mut *to, stride, v, keep, scale, band, right, across)
                     );
                 }
             }
@@ -197,11 +228,7 @@ impl<T: Real> WithSimd for Packs<'_, T> {
     }
 }
 
-fn right_columns(end: usize, v: usize) -> usize {
-    (end - v).min(COLUMNS)
-}
-
-/// `M` rows of the left factor, side by side in `band`, times `N` columns of the right factor from `v` on.
+/// `M` rows of the left factor, side by side in `band`, times `N` vectors of the right factor from `v` on.
 #[inline(always)]
 fn tile<T: Real, S: Simd, const M: usize, const N: usize>(
     simd: S,
@@ -210,7 +237,7 @@ fn tile<T: Real, S: Simd, const M: usize, const N: usize>(
     v: usize,
     keep: bool,
     scale: T::Vector<S>,
-    band: &[T::Vector<S>],
+    band: &[T],
     right: &[T::Vector<S>],
     across: usize,
 ) {
@@ -218,8 +245,9 @@ fn tile<T: Real, S: Simd, const M: usize, const N: usize>(
     for (l, r) in band.as_chunks::<M>().0.iter().zip(right.chunks_exact(across)) {
         let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[v + n]);
         for i in 0..M {
+            let x = T::splat(simd, l[i]);
             for n in 0..N {
-                total[i][n] = T::vfma(simd, l[i], r[n], total[i][n]);
+                total[i][n] = T::vfma(simd, x, r[n], total[i][n]);
             }
         }
     }
@@ -272,38 +300,41 @@ impl<T: Real> WithSimd for TimesWeights<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let TimesWeights { out, stride, columns: all, symmetric, weights_t } = self;
+        let TimesWeights { out, stride, columns, symmetric, weights_t } = self;
+        let lanes = per_vector::<T, S>();
         let n = symmetric.rows;
         let from = T::as_simd::<S>(&symmetric.data);
-        let to = T::as_simd_mut::<S>(out);
-        let mut panel = [T::splat(simd, T::ZERO); COLUMNS * TERMS];
-        for (v, to) in all.clone().step_by(COLUMNS).zip(to.chunks_mut(COLUMNS * stride)) {
-            let columns = right_columns(all.end, v);
+        let across = symmetric.stride / lanes;
+        let mut room = [Line::zeroed(); TERMS];
+        let panel = T::as_simd_mut::<S>(cast_slice_mut(&mut room));
+        let vectors = columns.len().div_ceil(lanes);
+        // Few rows of weights would wait for their own sums, and a panel would not pay.
+        let few = weights_t.cols <= ROWS / 2;
+        let wide = if few { 2 } else { COLUMNS / lanes };
+        for (v, to) in (0..vectors).step_by(wide).zip(out.chunks_mut(wide * lanes * stride)) {
+            let width = wide.min(vectors - v);
+            let v = columns.start / lanes + v;
             for start in (0..n).step_by(TERMS) {
                 let terms = start..n.min(start + TERMS);
-                let panel = &mut panel[..terms.len() * columns];
-                let source = from[terms.start * symmetric.stride..].chunks_exact(symmetric.stride);
-                for (to, row) in panel.chunks_exact_mut(columns).zip(source) {
-                    to[0] = row[v];
-                    if columns == COLUMNS {
-                        to[1] = row[v + 1];
+                let source = &from[terms.start * across..terms.end * across];
+                let right = if few {
+                    (source, across, v)
+                } else {
+                    for (to, row) in panel.chunks_exact_mut(width).zip(source.chunks_exact(across)) {
+                        to[0] = row[v];
+                        if width == 2 {
+                            to[1] = row[v + 1];
+                        }
                     }
-                }
+                    (&panel[..terms.len() * width], width, 0)
+                };
                 let weights = &weights_t.data[terms.start * weights_t.stride..terms.end * weights_t.stride];
                 for band in bands(weights_t.cols) {
+                    let (row, keep, across) = (band.start, start > 0, weights_t.stride);
                     by_size!(
                         band.len(),
-                        columns,
-                        weights_tile::<T, S>(
-                            simd,
-                            &mut *to,
-                            stride,
-                            band.start,
-                            start > 0,
-                            panel,
-                            weights,
-                            weights_t.stride
-                        )
+                        width,
+                        weights_tile::<T, S>(simd, &mut *to, stride, row, keep, right, weights, across)
                     );
                 }
             }
@@ -311,20 +342,22 @@ impl<T: Real> WithSimd for TimesWeights<'_, T> {
     }
 }
 
-/// `M` rows of weights from `row` on times `N` columns, stored transposed.
+/// `M` rows of weights from `row` on times `N` vectors of columns, stored transposed.
 #[inline(always)]
 fn weights_tile<T: Real, S: Simd, const M: usize, const N: usize>(
     simd: S,
-    out: &mut [T::Vector<S>],
+    out: &mut [T],
     stride: usize,
     row: usize,
     keep: bool,
-    panel: &[T::Vector<S>],
+    (right, along, from): (&[T::Vector<S>], usize, usize),
     weights: &[T::One],
     across: usize,
 ) {
+    let lanes = per_vector::<T, S>();
     let mut total = [[T::splat(simd, T::ZERO); N]; M];
-    for (l, r) in weights.chunks_exact(across).zip(panel.as_chunks::<N>().0) {
+    for (l, r) in weights.chunks_exact(across).zip(right.chunks_exact(along)) {
+        let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[from + n]);
         let l: [T::One; M] = std::array::from_fn(|i| l[row + i]);
         for i in 0..M {
             let x = T::spread(simd, l[i]);
@@ -333,11 +366,24 @@ fn weights_tile<T: Real, S: Simd, const M: usize, const N: usize>(
             }
         }
     }
-    for n in 0..N {
-        for i in 0..M {
-            let to = &mut out[n * stride + row + i];
-            let x = total[i][n];
-            *to = if keep { T::vadd(simd, x, *to) } else { x };
+    for i in 0..M {
+        for n in 0..N {
+            // Every pack belongs to another row of the output; the last one may be a vector's padding.
+            for (q, x) in packs::<T, S>(total[i][n]).into_iter().enumerate().take(lanes) {
+                if let Some(to) = out.get_mut((n * lanes + q) * stride + row + i) {
+                    if keep {
+                        *to += x;
+                    } else {
+                        *to = x;
+                    }
+                }
+            }
         }
     }
+}
+
+/// The packs of a vector; twice the same one if it holds no other.
+#[inline(always)]
+fn packs<T: Real, S: Simd>(vector: T::Vector<S>) -> [T; 2] {
+    if per_vector::<T, S>() == 2 { cast(vector) } else { [cast(vector); 2] }
 }

@@ -2,6 +2,7 @@
 //! (semi-definite), with the adjoint of the latter.
 
 use super::Real;
+use super::dispatch::arch;
 use super::elementary::fma;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
@@ -40,7 +41,7 @@ fn dot<S: Simd>(a: &[f64], b: &[f64]) -> f64 {
 
 /// Returns the number of pivots at or below `noise` of their diagonal, and the first of them.
 fn factor(a: &mut [f64], n: usize, noise: f64) -> (usize, (usize, f64)) {
-    pulp::Arch::new().dispatch(Factor { a, n, noise })
+    arch().dispatch(Factor { a, n, noise })
 }
 
 struct Factor<'a> {
@@ -76,7 +77,7 @@ const WORTH_SHARING: usize = 1 << 18;
 const BAND: usize = 64;
 
 /// Band by band of columns: first the rows on the diagonal, then, shared over the cores, all rows below. Every
-/// entry is the same sum, however the work is cut.
+/// entry is the same sum on any number of cores.
 #[inline(always)]
 fn bands<S: Simd>(a: &mut [f64], n: usize, noise: f64) -> (usize, (usize, f64)) {
     let mut bad = 0;
@@ -88,7 +89,7 @@ fn bands<S: Simd>(a: &mut [f64], n: usize, noise: f64) -> (usize, (usize, f64)) 
         let done = &mut done[start * n..];
         diagonal::<S>(done, n, start, noise, &mut bad, &mut first);
         let done = &*done;
-        let group = |rows| pulp::Arch::new().dispatch(Below { rows, done, n, start });
+        let group = |rows| arch().dispatch(Below { rows, done, n, start });
         let work = (n - end) * (end - start) * end;
         if work < WORTH_SHARING || rayon::current_num_threads() < 2 {
             below.chunks_mut(BLOCK * n).for_each(group);
@@ -111,11 +112,56 @@ impl WithSimd for Below<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for (j, above) in self.done.chunks_exact(self.n).enumerate() {
-            for row in self.rows.chunks_exact_mut(self.n) {
-                entry::<S>(row, above, self.start + j);
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Below { rows, done, n, start } = self;
+        for rows in rows.chunks_mut(2 * n) {
+            for (four, above) in done.chunks_exact(4 * n).enumerate() {
+                if rows.len() == 2 * n {
+                    subtract::<S, 2>(simd, rows, above, n, start, start + 4 * four);
+                } else {
+                    subtract::<S, 1>(simd, rows, above, n, start, start + 4 * four);
+                }
             }
+        }
+        for (j, above) in done.chunks_exact(n).enumerate() {
+            for row in rows.chunks_exact_mut(n) {
+                entry::<S>(&mut row[start..], &above[start..], j);
+            }
+        }
+    }
+}
+
+/// Takes what the columns before `start` contribute off four columns from `first` on, of `M` rows: a tile, which reads
+/// every number once for several sums. `start` is a multiple of [`BAND`], so there are whole vectors.
+#[inline(always)]
+fn subtract<S: Simd, const M: usize>(
+    simd: S,
+    rows: &mut [f64],
+    above: &[f64],
+    n: usize,
+    start: usize,
+    first: usize,
+) {
+    let mut total = [[simd.splat_f64s(0.0); 4]; M];
+    let mut left: [&[S::f64s]; M] = [&[]; M];
+    let mut right: [&[S::f64s]; 4] = [&[]; 4];
+    for i in 0..M {
+        left[i] = S::as_simd_f64s(&rows[i * n..][..start]).0;
+    }
+    let terms = left[0].len();
+    for j in 0..4 {
+        right[j] = &S::as_simd_f64s(&above[j * n..][..start]).0[..terms];
+    }
+    for k in 0..terms {
+        for i in 0..M {
+            for j in 0..4 {
+                total[i][j] = simd.mul_add_e_f64s(left[i][k], right[j][k], total[i][j]);
+            }
+        }
+    }
+    for i in 0..M {
+        for j in 0..4 {
+            rows[i * n + first + j] -= simd.reduce_sum_f64s(total[i][j]);
         }
     }
 }

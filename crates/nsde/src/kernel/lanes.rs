@@ -1,46 +1,34 @@
-//! Packs of numbers, one for each of several trajectories: a vector of 32 bytes.
+//! Packs of numbers, one for each of several trajectories: 32 bytes, a vector of AVX2 and half of one of AVX-512.
 //!
 //! A batch of small matrices fills vectors badly: rows of 50 have ragged ends, and half of the time goes into
 //! transposes and copies. With trajectories side by side in the lanes of a vector there are no ends, and every
 //! kernel that is written in vectors (products, series, activations) works as it stands: one entry of a matrix
-//! *is* a vector, as if the vectors of the machine had a single lane.
+//! *is* a vector, as if the vectors of the machine had a single lane, or two with AVX-512. (Packs as long as its
+//! vectors would leave half of the cores without work in a batch of sixteen.)
 //!
 //! Only for AVX2 and FMA; on other machines trajectories are computed one by one ([`supported`]).
 
+use super::dispatch::{arch, dispatch_narrow};
 use super::real::{Real, exponent_f32, exponent_f64};
 use super::{elementary, paper};
 use bytemuck::{Pod, Zeroable, cast, cast_slice, cast_slice_mut};
-use pulp::{Simd, WithSimd};
+use pulp::{Arch, Simd, WithSimd};
 use std::ops::{Add, AddAssign, Mul, Neg, Sub};
 
 /// Whether this machine has the vectors.
 pub(crate) fn supported() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return pulp::x86::V3::try_new().is_some();
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
+    cfg!(target_arch = "x86_64") && !matches!(arch(), Arch::Scalar)
 }
 
-/// With vectors of 32 bytes.
+/// With vectors of one pack or of two.
+#[inline(always)]
 fn dispatch<W: WithSimd>(op: W) -> W::Output {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(simd) = pulp::x86::V3::try_new() {
-        return Simd::vectorize(simd, With(simd, op));
-    }
-    // Never reached: nobody makes packs where they are not supported.
-    op.with_simd(pulp::Scalar)
-}
-
-#[cfg(target_arch = "x86_64")]
-struct With<W>(pulp::x86::V3, W);
-
-#[cfg(target_arch = "x86_64")]
-impl<W: WithSimd> pulp::NullaryFnOnce for With<W> {
-    type Output = W::Output;
-
-    #[inline(always)]
-    fn call(self) -> W::Output {
-        self.1.with_simd(self.0)
+    match arch() {
+        #[cfg(target_arch = "x86_64")]
+        Arch::V4(simd) => Simd::vectorize(simd, op),
+        #[cfg(target_arch = "x86_64")]
+        Arch::V3(simd) => Simd::vectorize(simd, op),
+        _ => unreachable!("nobody makes packs where they are not supported"),
     }
 }
 
@@ -150,6 +138,10 @@ macro_rules! lanes {
                 dispatch(op)
             }
             #[inline(always)]
+            fn dispatch_narrow<W: WithSimd>(op: W) -> W::Output {
+                dispatch_narrow(op)
+            }
+            #[inline(always)]
             fn spread<S: Simd>(simd: S, x: $t) -> S::$v {
                 simd.$splat(x)
             }
@@ -163,7 +155,7 @@ macro_rules! lanes {
             }
             #[inline(always)]
             fn splat<S: Simd>(_: S, x: Self) -> S::$v {
-                cast(x)
+                if size_of::<S::$v>() == size_of::<Self>() { cast(x) } else { cast([x; 2]) }
             }
             #[inline(always)]
             fn vadd<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
@@ -177,10 +169,14 @@ macro_rules! lanes {
             fn vfma<S: Simd>(simd: S, a: S::$v, b: S::$v, c: S::$v) -> S::$v {
                 simd.$fma(a, b, c)
             }
-            /// A vector holds one entry, so there is nothing to sum.
+            /// A vector holds one entry, and there is nothing to sum, or two.
             #[inline(always)]
             fn vsum<S: Simd>(_: S, a: S::$v) -> Self {
-                cast(a)
+                if size_of::<S::$v>() == size_of::<Self>() {
+                    return cast(a);
+                }
+                let [first, second]: [Self; 2] = cast(a);
+                first + second
             }
             #[inline(always)]
             fn vsub<S: Simd>(simd: S, a: S::$v, b: S::$v) -> S::$v {
@@ -208,9 +204,12 @@ macro_rules! lanes {
             }
             #[cfg(target_arch = "x86_64")]
             #[inline(always)]
-            fn flip(_: pulp::x86::V3, from: &[Self], _: usize, to: &mut [Self], _: usize) {
-                to[0] = from[0];
+            fn flip(_: pulp::x86::V3, from: &[Self], across: usize, to: &mut [Self], down: usize) {
+                let (above, below) = to.split_at_mut(down);
+                (above[0], above[1]) = (from[0], from[across]);
+                (below[0], below[1]) = (from[1], from[across + 1]);
             }
+            const SIDE: usize = 2;
             const ROUND: Self = $name([<$t as Real>::ROUND; $n]);
             const EXPONENT_MIN: Self = $name([<$t as Real>::EXPONENT_MIN; $n]);
             const EXP2: &'static [Self] = &$name::all($exp2);

@@ -1,19 +1,17 @@
-//! A row-major matrix whose rows are padded with zeros to whole SIMD vectors.
+//! A row-major matrix whose rows begin at cache lines and are padded with zeros to whole ones.
 
 use super::Real;
-
-/// Rows are padded to a multiple of this many bytes: one AVX-512 register.
-const ROW_BYTES: usize = 64;
+use super::aligned::{Aligned, LINE};
 
 /// Number of scalars in a padded row of `cols` entries.
 pub(crate) fn padded<T: Real>(cols: usize) -> usize {
-    cols.next_multiple_of(ROW_BYTES / size_of::<T>())
+    cols.next_multiple_of(LINE / size_of::<T>())
 }
 
 /// Number of scalars from one row to the next: rows a power of two apart would share few cache sets.
 fn spaced<T: Real>(cols: usize) -> usize {
     let n = padded::<T>(cols);
-    if (n * size_of::<T>()).is_multiple_of(512) { n + ROW_BYTES / size_of::<T>() } else { n }
+    if (n * size_of::<T>()).is_multiple_of(512) { n + LINE / size_of::<T>() } else { n }
 }
 
 /// Row-major, `stride ≥ cols`; the entries between `cols` and `stride` are zero at all times,
@@ -23,13 +21,13 @@ pub(crate) struct Mat<T> {
     pub rows: usize,
     pub cols: usize,
     pub stride: usize,
-    pub data: Vec<T>,
+    pub data: Aligned<T>,
 }
 
 impl<T: Real> Mat<T> {
     pub fn zeros(rows: usize, cols: usize) -> Self {
         let stride = spaced::<T>(cols);
-        Mat { rows, cols, stride, data: vec![T::ZERO; rows * stride] }
+        Mat { rows, cols, stride, data: Aligned::zeros(rows * stride) }
     }
 
     pub fn from_f64(rows: usize, cols: usize, values: &[f64]) -> Self {

@@ -2,7 +2,9 @@
 //! whole layers in vectors in `layer/rectified.rs`, beside the formulas they vectorise.)
 
 pub(crate) mod abreast;
+pub(crate) mod aligned;
 pub(crate) mod cholesky;
+pub(crate) mod dispatch;
 pub(crate) mod elementary;
 pub(crate) mod lanes;
 pub(crate) mod legendre;

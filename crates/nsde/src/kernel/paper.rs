@@ -145,7 +145,7 @@ pub(crate) fn push<T: Real>(
     kink: f64,
     units: &mut Units<T>,
 ) {
-    T::dispatch(Push { out, cov, resid, slope, kink, units });
+    T::dispatch_rows(out.cols, Push { out, cov, resid, slope, kink, units });
 }
 
 struct Push<'a, T> {
@@ -306,7 +306,7 @@ pub(crate) fn pull<T: Real>(
     units: &mut Units<T>,
 ) {
     units.sums.fill_zero();
-    T::dispatch(Pull { cov_bar, out_bar, cov, kink, units });
+    T::dispatch_rows(cov.cols, Pull { cov_bar, out_bar, cov, kink, units });
     units.finish(mean_bar, var_bar, kink);
 }
 

@@ -1,21 +1,25 @@
 //! The number of the kernels: `f32` or `f64`, or a pack of them, one for each of several trajectories; with
 //! its SIMD vector.
 
+use super::aligned::LINE;
 use super::{elementary, paper};
+use bytemuck::Pod;
 use pulp::{Simd, WithSimd};
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
+/// In rows of so many numbers half a vector does not matter.
+const MANY: usize = 128;
+
 /// A number, or a pack of [`LANES`](Real::LANES) numbers that are computed side by side. What users hold is
 /// `f64`; this parameter stays inside the crate.
 pub(crate) trait Real:
-    Copy
+    Pod
     + Debug
     + Default
     + PartialEq
     + Send
     + Sync
-    + 'static
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
@@ -25,7 +29,7 @@ pub(crate) trait Real:
     /// What all lanes share: the weights of a network.
     type One: Single;
     /// The vector register of an instruction set.
-    type Vector<S: Simd>: Copy + Debug;
+    type Vector<S: Simd>: Pod + Debug;
     /// How many trajectories it holds.
     const LANES: usize;
     const ZERO: Self;
@@ -47,6 +51,18 @@ pub(crate) trait Real:
 
     /// Runs `op` with the best instruction set that has a vector for this number.
     fn dispatch<W: WithSimd>(op: W) -> W::Output;
+    /// The same, with vectors of at most 32 bytes.
+    fn dispatch_narrow<W: WithSimd>(op: W) -> W::Output;
+    /// With the vectors that suit rows of `columns`: of 32 bytes where the last one of 64 would be half empty.
+    #[inline(always)]
+    fn dispatch_rows<W: WithSimd>(columns: usize, op: W) -> W::Output {
+        let half = LINE / 2 / size_of::<Self>();
+        if columns < MANY && columns.div_ceil(half.max(1)) % 2 == 1 && Self::LANES == 1 {
+            Self::dispatch_narrow(op)
+        } else {
+            Self::dispatch(op)
+        }
+    }
     /// A shared number, in every lane of a vector.
     fn spread<S: Simd>(simd: S, x: Self::One) -> Self::Vector<S>;
 
@@ -66,8 +82,8 @@ pub(crate) trait Real:
     /// The number whose exponent field is the last bits of `a`: the last step of `2ˣ`.
     fn vexponent<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// Rows and columns of a block that [`flip`](Real::flip) transposes: a vector of 32 bytes.
-    const SIDE: usize = 32 / size_of::<Self>();
+    /// Rows and columns of a block that [`flip`](Real::flip) transposes: a vector of 32 bytes, or a line of packs.
+    const SIDE: usize;
     /// Transposes a block whose rows are `across` apart into one whose rows are `down` apart.
     #[cfg(target_arch = "x86_64")]
     fn flip(simd: pulp::x86::V3, from: &[Self], across: usize, to: &mut [Self], down: usize);
@@ -176,7 +192,11 @@ macro_rules! real {
             }
             #[inline(always)]
             fn dispatch<W: WithSimd>(op: W) -> W::Output {
-                pulp::Arch::new().dispatch(op)
+                super::dispatch::arch().dispatch(op)
+            }
+            #[inline(always)]
+            fn dispatch_narrow<W: WithSimd>(op: W) -> W::Output {
+                super::dispatch::dispatch_narrow(op)
             }
             #[inline(always)]
             fn spread<S: Simd>(simd: S, x: Self) -> S::$v {
@@ -239,6 +259,7 @@ macro_rules! real {
             fn flip(simd: pulp::x86::V3, from: &[Self], across: usize, to: &mut [Self], down: usize) {
                 super::transpose::wide::$flip(simd, from, across, to, down)
             }
+            const SIDE: usize = 32 / size_of::<$t>();
             const ROUND: Self = $round;
             const EXPONENT_MIN: Self = $least;
             const EXP2: &'static [Self] = &$exp2;

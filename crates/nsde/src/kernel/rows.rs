@@ -19,7 +19,7 @@ pub(crate) fn times_weights<T: Real>(out: &mut [T], shared_t: &Mat<T::One>, a: &
     if T::LANES == 1 {
         times(out, a, x);
     } else {
-        T::dispatch(TimesShared { out, a_t: shared_t, x });
+        T::dispatch_narrow(TimesShared { out, a_t: shared_t, x });
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn add_weighted<T: Real>(out: &mut [T], a: &Mat<T::One>, x: &[T]) {
                 add_multiple(&mut T::flat_mut(out)[..a.cols], *x, a.row(j));
             }
         } else {
-            T::dispatch(AddSpread { out: &mut out[..a.cols], x: *x, row: a.row(j) });
+            T::dispatch_narrow(AddSpread { out: &mut out[..a.cols], x: *x, row: a.row(j) });
         }
     }
 }
@@ -86,11 +86,14 @@ impl<T: Real> WithSimd for AddSpread<'_, T> {
 
 /// `out_i += x y_i`.
 pub(crate) fn add_multiple<T: Real>(out: &mut [T], x: T, y: &[T]) {
-    in_vectors::<T>(|| {
-        for (to, y) in out.iter_mut().zip(y) {
-            *to += x * *y;
-        }
-    });
+    in_vectors::<T>(
+        #[inline(always)]
+        || {
+            for (to, y) in out.iter_mut().zip(y) {
+                *to += x * *y;
+            }
+        },
+    );
 }
 
 enum Other<'a, T> {

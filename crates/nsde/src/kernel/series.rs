@@ -42,7 +42,7 @@ pub(crate) fn push<T: Real>(
     coef: &Mat<T>,
     orders: usize,
 ) {
-    T::dispatch(Push { out, cov, resid, inv_sd, slope, coef, orders });
+    T::dispatch_rows(out.cols, Push { out, cov, resid, inv_sd, slope, coef, orders });
 }
 
 struct Push<'a, T> {
@@ -59,70 +59,71 @@ impl<T: Real> WithSimd for Push<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Push { out, cov, resid, inv_sd, slope, coef, orders } = self;
-        let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
-        let (n, stride) = (out.rows, out.stride);
-        let across = coef.stride / lanes;
-        let table = T::as_simd::<S>(&coef.data);
-        let inv = T::as_simd::<S>(inv_sd);
-        let slopes = T::as_simd::<S>(slope);
-        for i in 0..n {
-            let vectors = (i + 1).div_ceil(lanes);
-            let row = i * stride..(i + 1) * stride;
-            let from = &T::as_simd::<S>(&cov.data[row.clone()])[..vectors];
-            let to = &mut T::as_simd_mut::<S>(&mut out.data[row.clone()])[..vectors];
-            let inv_i = T::splat(simd, inv_sd[i]);
-            let mut top = orders;
-            if top == 0 {
-                to.fill(T::splat(simd, T::ZERO));
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let orders = self.orders;
+        if orders == 0 {
+            return self.block::<S, 0>(simd, 0, true);
+        }
+        let mut top = orders;
+        while top > 0 {
+            let first = (top - 1) / BLOCK * BLOCK;
+            macro_rules! block {
+                ($($n:literal)*) => {
+                    match top - first {
+                        $($n => self.block::<S, $n>(simd, first, top == orders),)*
+                        _ => self.block::<S, BLOCK>(simd, first, top == orders),
+                    }
+                };
             }
-            while top > 0 {
-                let first = (top - 1) / BLOCK * BLOCK;
-                let lead = |k: usize| T::splat(simd, coef.data[k * coef.stride + i]);
-                by_block!(
-                    top - first,
-                    horner::<T, S>(simd, to, from, inv_i, inv, lead, table, across, first, top == orders)
-                );
-                top = first;
-            }
-            if let Some(resid) = resid {
-                let from = &T::as_simd::<S>(&resid.data[row])[..vectors];
-                let slope_i = T::splat(simd, slope[i]);
-                for v in 0..vectors {
-                    let dd = T::vmul(simd, slope_i, slopes[v]);
-                    to[v] = T::vfma(simd, dd, from[v], to[v]);
-                }
-            }
+            block!(1 2 3 4 5 6 7);
+            top = first;
         }
     }
 }
 
-/// `B` orders of a row, from `first` on, by Horner's rule on top of what `to` holds of the higher ones.
-#[inline(always)]
-fn horner<T: Real, S: Simd, const B: usize>(
-    simd: S,
-    to: &mut [T::Vector<S>],
-    cov: &[T::Vector<S>],
-    inv_i: T::Vector<S>,
-    inv: &[T::Vector<S>],
-    lead: impl Fn(usize) -> T::Vector<S>,
-    table: &[T::Vector<S>],
-    across: usize,
-    first: usize,
-    highest: bool,
-) {
-    let lead: [T::Vector<S>; B] = std::array::from_fn(|b| lead(first + b));
-    let count = to.len();
-    let (cov, inv) = (&cov[..count], &inv[..count]);
-    let rows: [&[T::Vector<S>]; B] = std::array::from_fn(|b| &table[(first + b) * across..][..count]);
-    for v in 0..count {
-        let rho = T::vmul(simd, T::vmul(simd, cov[v], inv_i), inv[v]);
-        let mut sum = if highest { T::splat(simd, T::ZERO) } else { to[v] };
-        for b in (0..B).rev() {
-            sum = T::vfma(simd, sum, rho, T::vmul(simd, lead[b], rows[b][v]));
+impl<T: Real> Push<'_, T> {
+    /// `B` orders from `first` on, by Horner's rule on top of what `out` holds of the higher ones; with the last of
+    /// them the linear part.
+    #[inline(always)]
+    fn block<S: Simd, const B: usize>(&mut self, simd: S, first: usize, highest: bool) {
+        let Push { out, cov, resid, inv_sd, slope, coef, .. } = self;
+        let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+        let inv = T::as_simd::<S>(inv_sd);
+        let slopes = T::as_simd::<S>(slope);
+        let resid = if first == 0 { *resid } else { None };
+        let mut orders: [&[T]; B] = [&[]; B];
+        for b in 0..B {
+            orders[b] = &coef.data[(first + b) * coef.stride..][..coef.stride];
         }
-        to[v] = if first == 0 { T::vmul(simd, sum, T::vmul(simd, rho, rho)) } else { sum };
+        let rows = out.data.chunks_exact_mut(out.stride).zip(cov.data.chunks_exact(cov.stride));
+        for (i, (to, from)) in rows.enumerate() {
+            let vectors = (i + 1).div_ceil(lanes);
+            let from = &T::as_simd::<S>(from)[..vectors];
+            let to = &mut T::as_simd_mut::<S>(to)[..vectors];
+            let (inv_i, inv) = (T::splat(simd, inv_sd[i]), &inv[..vectors]);
+            let mut lead = [T::splat(simd, T::ZERO); B];
+            let mut table: [&[T::Vector<S>]; B] = [&[]; B];
+            for b in 0..B {
+                lead[b] = T::splat(simd, orders[b][i]);
+                table[b] = &T::as_simd::<S>(orders[b])[..vectors];
+            }
+            let resid = resid.map(|r| &T::as_simd::<S>(&r.data[i * r.stride..])[..vectors]);
+            let (slope_i, slopes) = (T::splat(simd, slope[i]), &slopes[..vectors]);
+            for v in 0..vectors {
+                let rho = T::vmul(simd, T::vmul(simd, from[v], inv_i), inv[v]);
+                let mut sum = if highest { T::splat(simd, T::ZERO) } else { to[v] };
+                for b in (0..B).rev() {
+                    sum = T::vfma(simd, sum, rho, T::vmul(simd, lead[b], table[b][v]));
+                }
+                if first == 0 {
+                    sum = T::vmul(simd, sum, T::vmul(simd, rho, rho));
+                }
+                if let Some(resid) = resid {
+                    sum = T::vfma(simd, T::vmul(simd, slope_i, slopes[v]), resid[v], sum);
+                }
+                to[v] = sum;
+            }
+        }
     }
 }
 
@@ -145,7 +146,7 @@ pub(crate) fn pull<T: Real>(
     scratch: &mut Mat<T>,
 ) {
     sums.fill_zero();
-    T::dispatch(Pull { cov_bar, sums, out_bar, cov, inv_sd, coef, orders, scratch });
+    T::dispatch_rows(cov.cols, Pull { cov_bar, sums, out_bar, cov, inv_sd, coef, orders, scratch });
 }
 
 struct Pull<'a, T> {
@@ -218,12 +219,17 @@ fn gather<T: Real, S: Simd, const B: usize>(
     i: usize,
 ) {
     // n e_n(i) for the derivative of the polynomial, 2 e_n(i) for the cotangents of e_n(j).
-    let slopes: [T::Vector<S>; B] =
-        std::array::from_fn(|b| T::splat(simd, T::of((first + b + 2) as f64) * lead(first + b)));
-    let twice: [T::Vector<S>; B] = std::array::from_fn(|b| T::splat(simd, T::of(2.0) * lead(first + b)));
+    // (Loops, because `from_fn` is not always inlined.)
     let count = to.len();
     let (power, rho) = (&mut power[..count], &rho[..count]);
-    let rows: [&[T::Vector<S>]; B] = std::array::from_fn(|b| &table[(first + b) * across..][..count]);
+    let (mut slopes, mut twice) = ([T::splat(simd, T::ZERO); B], [T::splat(simd, T::ZERO); B]);
+    let mut rows: [&[T::Vector<S>]; B] = [&[]; B];
+    for b in 0..B {
+        let lead = lead(first + b);
+        slopes[b] = T::splat(simd, T::of((first + b + 2) as f64) * lead);
+        twice[b] = T::splat(simd, lead + lead);
+        rows[b] = &table[(first + b) * across..][..count];
+    }
     let mut total = [T::splat(simd, T::ZERO); B];
     let stride = sums.stride;
     let lanes = size_of::<T::Vector<S>>() / size_of::<T>();

@@ -1,12 +1,14 @@
-//! Small dense products by a register tile of six rows and two vectors.
+//! Small dense products by a register tile of six rows and a cache line of columns.
 //!
-//! Where the right factor outgrows the first-level cache, two of its vector columns at a time are copied
+//! Where the right factor outgrows the first-level cache, so many of its columns at a time are copied
 //! into a panel that stays there while all rows of the left factor pass by. Large products are split by
 //! rows over the cores. Neither changes the order in which an entry is summed.
 
 use super::abreast::{Packs, times_weights};
+use super::aligned::{LINE, Line};
 use super::transpose::mirror;
 use super::{Mat, Real};
+use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
@@ -158,10 +160,23 @@ impl<T: Real> Product<'_, T> {
         match self.left {
             Left::Plain(_) | Left::Transposed(_) if T::LANES > 1 => {
                 let Product { out, rows, stride, keep, scale, left, right, part, .. } = self;
-                T::dispatch(Packs { out, rows, stride, keep, scale, left, right, part });
+                T::dispatch_narrow(Packs { out, rows, stride, keep, scale, left, right, part });
             }
-            _ => T::dispatch(self),
+            Left::Transposed(left) if self.is_thin() => {
+                let Product { out, stride, keep, scale, right, inner, .. } = self;
+                T::dispatch_rows(
+                    left.cols,
+                    Thin { out, stride, keep, scale, left, right, terms: inner.rows() },
+                );
+            }
+            _ => T::dispatch_rows(self.right.cols, self),
         }
+    }
+
+    /// Whether the right factor has so few columns that vectors had better run down the rows.
+    fn is_thin(&self) -> bool {
+        let (rows, columns) = (self.rows.len(), self.right.cols);
+        self.part == Part::All && columns <= THIN && rows > 4 * columns && rows == self.left.rows()
     }
 
     fn share(self, pieces: usize) {
@@ -193,10 +208,11 @@ impl<T: Real> Product<'_, T> {
     }
 }
 
-/// Rows of a tile: 6 × 2 accumulators, two right vectors and one broadcast fill 15 of 16 registers.
+/// Rows of a tile: with two vectors of AVX2, 6 × 2 accumulators, two right vectors and one broadcast fill 15 of 16
+/// registers. AVX-512 takes one vector, of the same 64 bytes, and broadcasts straight from memory.
 const TILE_ROWS: usize = 6;
 
-/// Rows of a panel: with two vectors of 32 bytes each, half of a first-level cache.
+/// Rows of a panel, of a cache line each: half of a first-level cache.
 const PANEL_ROWS: usize = 256;
 
 /// Right factors of up to this many bytes stay in the first-level cache by themselves.
@@ -212,6 +228,7 @@ impl<T: Real> WithSimd for Product<'_, T> {
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
         let vectors = self.right.cols.div_ceil(lanes);
+        let wide = (LINE / size_of::<T::Vector<S>>()).min(2);
         let Product { inner, .. } = self;
         let last = inner.rows();
         let across = self.right.stride / lanes;
@@ -220,29 +237,95 @@ impl<T: Real> WithSimd for Product<'_, T> {
         let Product { rows, stride, keep, scale, left, part, .. } = self;
         let bands = Bands { rows, lanes, stride: stride / lanes, scale, left, part };
         if size_of_val(from) <= CACHED || bands.rows.len() < WORTH_PACKING {
-            for v in (0..vectors).step_by(2) {
+            for v in (0..vectors).step_by(wide) {
                 let first = inner.first(v * lanes);
                 let from = (&from[first * across..], across, v);
-                bands.run(simd, to, v, (vectors - v).min(2), keep, first..last, from);
+                bands.run(simd, to, v, (vectors - v).min(wide), keep, first..last, from);
             }
             return;
         }
-        let mut panel = [T::splat(simd, T::ZERO); 2 * PANEL_ROWS];
-        for v in (0..vectors).step_by(2) {
-            let width = (vectors - v).min(2);
+        let mut room = [Line::zeroed(); PANEL_ROWS];
+        let panel = T::as_simd_mut::<S>(cast_slice_mut(&mut room));
+        for v in (0..vectors).step_by(wide) {
+            let width = (vectors - v).min(wide);
             let begin = inner.first(v * lanes);
             for first in (begin..last).step_by(PANEL_ROWS) {
                 let sum = first..last.min(first + PANEL_ROWS);
                 let source = from[sum.start * across..sum.end * across].chunks_exact(across);
-                for (to, row) in panel.chunks_exact_mut(2).zip(source) {
+                for (to, row) in panel.chunks_exact_mut(wide).zip(source) {
                     to[0] = row[v];
                     if width == 2 {
                         to[1] = row[v + 1];
                     }
                 }
-                bands.run(simd, to, v, width, keep || first > begin, sum, (&panel, 2, 0));
+                bands.run(simd, to, v, width, keep || first > begin, sum, (&*panel, wide, 0));
             }
         }
+    }
+}
+
+/// Columns of a right factor that fill no vector.
+const THIN: usize = 4;
+
+/// A product with a thin right factor: vectors along the rows of `left`, which is transposed.
+struct Thin<'a, T> {
+    out: &'a mut [T],
+    stride: usize,
+    keep: bool,
+    scale: T,
+    left: &'a Mat<T>,
+    right: &'a Mat<T>,
+    terms: usize,
+}
+
+impl<T: Real> WithSimd for Thin<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let vectors = self.left.cols.div_ceil(size_of::<T::Vector<S>>() / size_of::<T>());
+        for column in 0..self.right.cols {
+            let mut v = 0;
+            while v < vectors {
+                v += match vectors - v {
+                    1 => self.strip::<S, 1>(simd, column, v),
+                    2 | 3 => self.strip::<S, 2>(simd, column, v),
+                    _ => self.strip::<S, 4>(simd, column, v),
+                }
+            }
+        }
+    }
+}
+
+impl<T: Real> Thin<'_, T> {
+    /// `N` vectors of a column from `v` on; returns their number.
+    #[inline(always)]
+    fn strip<S: Simd, const N: usize>(&mut self, simd: S, column: usize, v: usize) -> usize {
+        let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+        let across = self.left.stride / lanes;
+        // Even and odd terms in two chains, which do not wait for each other.
+        let (mut even, mut odd) = ([T::splat(simd, T::ZERO); N], [T::splat(simd, T::ZERO); N]);
+        let left = T::as_simd::<S>(&self.left.data);
+        let right = self.right;
+        for k in (0..self.terms).step_by(2) {
+            let (l, r) = (&left[k * across + v..][..N], T::splat(simd, right.at(k, column)));
+            for n in 0..N {
+                even[n] = T::vfma(simd, r, l[n], even[n]);
+            }
+            if k + 1 < self.terms {
+                let (l, r) = (&left[(k + 1) * across + v..][..N], T::splat(simd, right.at(k + 1, column)));
+                for n in 0..N {
+                    odd[n] = T::vfma(simd, r, l[n], odd[n]);
+                }
+            }
+        }
+        let sums: [T::Vector<S>; N] = std::array::from_fn(|n| T::vadd(simd, even[n], odd[n]));
+        let rows = self.out.chunks_exact_mut(self.stride).skip(v * lanes);
+        for (row, x) in rows.zip(cast_slice::<_, T>(&sums)) {
+            let x = self.scale * *x;
+            row[column] = if self.keep { row[column] + x } else { x };
+        }
+        N
     }
 }
 

@@ -19,7 +19,7 @@ enum Job<'a, T> {
 
 fn run<T: Real>(job: Job<'_, T>) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(simd) = pulp::x86::V3::try_new() {
+    if let Some(simd) = super::dispatch::narrow() {
         return pulp::Simd::vectorize(simd, wide::Wide(simd, job));
     }
     job.run(|from, across, to, down| flip(from, across, to, down, T::SIDE, T::SIDE));

@@ -169,22 +169,28 @@ pub(crate) fn push<T: Real>(
         Spread::Diagonal(variance) => {
             variance.push(h, base);
             let from = &T::flat(&variance.var)[..count];
-            in_vectors::<T>(|| units.sd.iter_mut().zip(from).for_each(|(sd, x)| *sd = x.sqrt()));
+            in_vectors::<T>(
+                #[inline(always)]
+                || units.sd.iter_mut().zip(from).for_each(|(sd, x)| *sd = x.sqrt()),
+            );
             units.expand(activation, 0);
         }
         Spread::Full(all) => {
             room.covariance.push(&mut all.cov, h, base, Part::Lower);
             let Everything { cov, inv_sd, .. } = &mut **all;
             let (sd, inv_sd) = (&mut units.sd, &mut T::flat_mut(inv_sd)[..count]);
-            in_vectors::<T>(|| {
-                for (i, sd) in sd.chunks_exact_mut(T::LANES).enumerate() {
-                    sd.copy_from_slice(T::flat(&[cov.at(i, i).positive()]));
-                }
-                for (sd, inverse) in sd.iter_mut().zip(inv_sd) {
-                    *sd = sd.sqrt();
-                    *inverse = if *sd > T::One::ZERO { T::One::ONE / *sd } else { T::One::ZERO };
-                }
-            });
+            in_vectors::<T>(
+                #[inline(always)]
+                || {
+                    for (i, sd) in sd.chunks_exact_mut(T::LANES).enumerate() {
+                        sd.copy_from_slice(T::flat(&[cov.at(i, i).positive()]));
+                    }
+                    for (sd, inverse) in sd.iter_mut().zip(inv_sd) {
+                        *sd = sd.sqrt();
+                        *inverse = if *sd > T::One::ZERO { T::One::ONE / *sd } else { T::One::ZERO };
+                    }
+                },
+            );
             all.pairs = choose(moments, activation, sd);
             let coefficients = match all.pairs {
                 Pairs::Series { orders } => orders + 2,
@@ -239,13 +245,16 @@ pub(crate) fn push<T: Real>(
                 }
             }
             let mut raised = 0;
-            in_vectors::<T>(|| {
-                raised = raise(units, all.pairs);
-                for i in 0..n {
-                    out.var[i] = slope[i] * slope[i] * all.cov.at(i, i).positive() + pack(&units.rest, i);
-                    *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + pack(&units.rest, i);
-                }
-            });
+            in_vectors::<T>(
+                #[inline(always)]
+                || {
+                    raised = raise(units, all.pairs);
+                    for i in 0..n {
+                        out.var[i] = slope[i] * slope[i] * all.cov.at(i, i).positive() + pack(&units.rest, i);
+                        *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + pack(&units.rest, i);
+                    }
+                },
+            );
             stats.diagonal_raised += raised;
             mirror(&mut out.resid);
         }
@@ -364,26 +373,29 @@ pub(crate) fn pull<T: Real>(
         }
     }
     let [_, c1, c2, c3] = &units.c;
-    in_vectors::<T>(|| {
-        for i in 0..n {
-            // The variance that was given away: c_1² B_ii + rest.
-            let (variance, given) = match spread {
-                Spread::Diagonal(variance) => (variance.var[i], out_bar.var[i]),
-                Spread::Full(all) => (all.cov.at(i, i).positive(), out_bar.var[i]),
-            };
-            slope_bar[i] += T::of(2.0) * given * slope[i] * variance;
-            var_bar[i] += slope[i] * slope[i] * given;
-            let (mean_out, rest_out) = (out_bar.mean[i], out_bar.rest(i) + given);
-            let (c1, c2, c3): (T, T, T) = (pack(c1, i), pack(c2, i), pack(c3, i));
-            let half = T::of(0.5);
-            h_bar.mean[i] += mean_out * c1 + slope_bar[i] * c2 + rest_out * pack(&units.rest_mean, i);
-            var_bar[i] +=
-                mean_out * (half * c2) + slope_bar[i] * (half * c3) + rest_out * pack(&units.rest_var, i);
-            if h.shape != Shape::Zero {
-                *h_bar.rest_mut(i) += var_bar[i];
+    in_vectors::<T>(
+        #[inline(always)]
+        || {
+            for i in 0..n {
+                // The variance that was given away: c_1² B_ii + rest.
+                let (variance, given) = match spread {
+                    Spread::Diagonal(variance) => (variance.var[i], out_bar.var[i]),
+                    Spread::Full(all) => (all.cov.at(i, i).positive(), out_bar.var[i]),
+                };
+                slope_bar[i] += T::of(2.0) * given * slope[i] * variance;
+                var_bar[i] += slope[i] * slope[i] * given;
+                let (mean_out, rest_out) = (out_bar.mean[i], out_bar.rest(i) + given);
+                let (c1, c2, c3): (T, T, T) = (pack(c1, i), pack(c2, i), pack(c3, i));
+                let half = T::of(0.5);
+                h_bar.mean[i] += mean_out * c1 + slope_bar[i] * c2 + rest_out * pack(&units.rest_mean, i);
+                var_bar[i] +=
+                    mean_out * (half * c2) + slope_bar[i] * (half * c3) + rest_out * pack(&units.rest_var, i);
+                if h.shape != Shape::Zero {
+                    *h_bar.rest_mut(i) += var_bar[i];
+                }
             }
-        }
-    });
+        },
+    );
     match spread {
         Spread::Diagonal(variance) => variance.pull(h, var_bar, h_bar, base_bar, bar_jac),
         Spread::Full(_) => {

@@ -27,14 +27,17 @@ pub(crate) fn push<T: Real>(
     }
     h.widen(shape);
     let excess = excess::<T>(keep);
-    in_vectors::<T>(|| {
-        for i in 0..h.units() {
-            let var = if h.var_known { h.var[i] } else { tape.var[i] };
-            let more = excess * (var + h.mean[i] * h.mean[i]);
-            *h.rest_mut(i) += more;
-            h.var[i] = var + more;
-        }
-    });
+    in_vectors::<T>(
+        #[inline(always)]
+        || {
+            for i in 0..h.units() {
+                let var = if h.var_known { h.var[i] } else { tape.var[i] };
+                let more = excess * (var + h.mean[i] * h.mean[i]);
+                *h.rest_mut(i) += more;
+                h.var[i] = var + more;
+            }
+        },
+    );
 }
 
 /// Adjoint of [`push`]; mean and Jacobian of `h` are those before it as well as after.

@@ -162,13 +162,23 @@ impl<T: Real> LinearOp<T> {
         }
     }
 
+    /// `W` as a left factor.
+    fn left(&self) -> Left<'_, T> {
+        if T::LANES == 1 { Left::Transposed(&self.weight_t) } else { Left::Shared(&self.shared_t) }
+    }
+
+    /// `Wᵀ` as a left factor.
+    fn left_t(&self) -> Left<'_, T> {
+        if T::LANES == 1 { Left::Transposed(&self.weight) } else { Left::Shared(&self.shared) }
+    }
+
     /// `W m + b`, `W R Wᵀ`, `W J`.
     pub fn push(&self, h: &Flow<T>, out: &mut Flow<T>, tape: &mut LinearTape<T>, room: &mut LinearRoom<T>) {
         rows::times_weights(&mut out.mean, &self.shared_t, &self.weight, &h.mean);
         for (to, b) in out.mean.iter_mut().zip(&self.bias) {
             *to += *b;
         }
-        let weight = Left::Shared(&self.shared_t);
+        let weight = self.left();
         product(&mut out.jac, false, T::ONE, weight, &h.jac, Part::All);
         out.var_known = false;
         out.shape = tape.shape;
@@ -197,7 +207,7 @@ impl<T: Real> LinearOp<T> {
         match base {
             Base::Cov(_) => out.jac.copy_left_from(&self.weight),
             Base::White => {
-                let weight = Left::Shared(&self.shared_t);
+                let weight = self.left();
                 product_by_triangle(&mut out.jac, weight, &h.jac);
             }
         }
@@ -239,7 +249,7 @@ impl<T: Real> LinearOp<T> {
         jac_t.transpose_from(&h.jac);
         jac_bar_t.transpose_from(&out_bar.jac);
         product(&mut grad.weight, true, T::ONE, Left::Transposed(jac_bar_t), jac_t, Part::All);
-        product(&mut h_bar.jac, false, T::ONE, Left::Shared(&self.shared), &out_bar.jac, Part::All);
+        product(&mut h_bar.jac, false, T::ONE, self.left_t(), &out_bar.jac, Part::All);
         h_bar.var.fill(T::ZERO);
         h_bar.shape = h.shape;
         if h.shape == Shape::Zero {
@@ -247,7 +257,7 @@ impl<T: Real> LinearOp<T> {
         }
         // Both R and its cotangent are symmetric: W̄ = 2 R̄ W R,  R̄_h = Wᵀ R̄ W.
         if tape.shape == Shape::Full {
-            let weight = Left::Shared(&self.shared);
+            let weight = self.left_t();
             product(half_bar_t, false, T::ONE, weight, &out_bar.resid, Part::All);
             half_bar.transpose_from(half_bar_t);
             match h.resid() {
@@ -263,7 +273,7 @@ impl<T: Real> LinearOp<T> {
         }
         match h.shape {
             Shape::Full => {
-                let weight = Left::Shared(&self.shared);
+                let weight = self.left_t();
                 product(&mut h_bar.resid, false, T::ONE, weight, half_bar, Part::Symmetric);
             }
             _ => rows::column_dots(&mut h_bar.diag, &self.weight, half_bar),

@@ -4,6 +4,7 @@ use super::sigmoidal::hermite_ratios;
 use super::smoothed::{PairRest, Rest};
 use super::units::Units;
 use crate::gaussian::special::{TAIL, angles, cdf, cdf2, pdf, plackett, softrelu};
+use crate::kernel::dispatch::arch;
 use crate::kernel::elementary::Elementary;
 use pulp::{Simd, WithSimd};
 use std::f64::consts::PI;
@@ -74,7 +75,7 @@ pub(crate) fn relu_expand(mean: f64, sd: f64, e: &mut [f64]) -> ([f64; 4], Rest)
 
 /// Everything about a whole layer of leaky rectifiers `λh + (1 − λ)h⁺` at once, in vectors.
 pub(crate) fn expand_all<E: Elementary>(slope: f64, units: &mut Units<E>, orders: usize) {
-    pulp::Arch::new().dispatch(ExpandAll { slope, units, orders, ratios: hermite_ratios() });
+    arch().dispatch(ExpandAll { slope, units, orders, ratios: hermite_ratios() });
 }
 
 struct ExpandAll<'a, E> {

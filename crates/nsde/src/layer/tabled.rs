@@ -5,6 +5,7 @@ use super::sigmoidal::{NARROW, Sigmoidal, hermite_ratios};
 use super::units::Units;
 use crate::gaussian::special::pdf;
 use crate::kernel::Single;
+use crate::kernel::dispatch::arch;
 use pulp::{Simd, WithSimd};
 use std::f64::consts::{FRAC_PI_2, PI};
 use std::sync::OnceLock;
@@ -72,14 +73,14 @@ impl Rule {
 pub(crate) fn expand_double<A: Sigmoidal>(activation: &A, units: &mut Units<f64>, orders: usize) {
     static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
     let rules = RULES.get_or_init(|| Rule::all(&DOUBLE));
-    pulp::Arch::new().dispatch(ExpandAll { activation, units, orders, rules });
+    arch().dispatch(ExpandAll { activation, units, orders, rules });
 }
 
 /// The same in single precision; the arithmetic is double.
 pub(crate) fn expand_single<A: Sigmoidal>(activation: &A, units: &mut Units<f32>, orders: usize) {
     static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
     let rules = RULES.get_or_init(|| Rule::all(&SINGLE));
-    pulp::Arch::new().dispatch(ExpandAll { activation, units, orders, rules });
+    arch().dispatch(ExpandAll { activation, units, orders, rules });
 }
 
 struct ExpandAll<'a, A, E> {

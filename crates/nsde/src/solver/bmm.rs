@@ -13,6 +13,7 @@ use super::noise::{Noise, NoiseTape, NoiseWork, set_start};
 use super::{CovarianceForm, Stats};
 use crate::flow::{Base, Shape};
 use crate::gaussian::Gaussian;
+use crate::kernel::aligned::Aligned;
 use crate::kernel::real::{from_f64, in_vectors};
 use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, Real, cholesky};
@@ -55,7 +56,7 @@ struct Room<T> {
     /// A factor of the congruence, transposed; then `Σ̄' (I + Δt J)`.
     half: Mat<T>,
     /// Cholesky factor of `Σ`: in double precision, lane by lane, and for the kernels.
-    factor: Vec<f64>,
+    factor: Aligned<f64>,
     root: Mat<T>,
     mean_bar: Vec<T>,
     base_bar: Mat<T>,
@@ -86,22 +87,26 @@ impl<T: Real> Bmm<T> {
     /// `√Σ`.
     fn take_root(&self, w: &mut Room<T>, from: &[f64]) {
         let d = self.state;
+        let factor = &mut w.factor[..d * d * T::LANES];
         if T::LANES == 1 {
-            w.factor.copy_from_slice(&from[d..]);
-            cholesky::factor_semidefinite(&mut w.factor, d);
+            factor.copy_from_slice(&from[d..]);
+            cholesky::factor_semidefinite(factor, d);
         } else {
             for (lane, (_, cov)) in self.states(from).enumerate() {
-                for (to, x) in w.factor.chunks_exact_mut(T::LANES).zip(cov) {
+                for (to, x) in factor.chunks_exact_mut(T::LANES).zip(cov) {
                     to[lane] = *x;
                 }
             }
-            cholesky::factor_abreast::<T>(&mut w.factor, d);
+            cholesky::factor_abreast::<T>(factor, d);
         }
-        in_vectors::<T>(|| {
-            for (i, row) in w.factor.chunks_exact(d * T::LANES).enumerate() {
-                from_f64(w.root.row_mut(i), row);
-            }
-        });
+        in_vectors::<T>(
+            #[inline(always)]
+            || {
+                for (i, row) in factor.chunks_exact(d * T::LANES).enumerate() {
+                    from_f64(w.root.row_mut(i), row);
+                }
+            },
+        );
     }
 
     /// Pushes the state through both networks.
@@ -136,11 +141,14 @@ impl<T: Real> Bmm<T> {
         let end = drift.end();
         let h = T::lanes(|lane| at.dt(lane));
         match end.resid() {
-            Some(resid) => in_vectors::<T>(|| {
-                for (to, r) in next.data.iter_mut().zip(&resid.data) {
-                    *to = h * h * *r;
-                }
-            }),
+            Some(resid) => in_vectors::<T>(
+                #[inline(always)]
+                || {
+                    for (to, r) in next.data.iter_mut().zip(&resid.data) {
+                        *to = h * h * *r;
+                    }
+                },
+            ),
             None => next.fill_zero(),
         }
         product(next, true, T::ONE, Left::Transposed(half), half, Part::Symmetric);
@@ -202,7 +210,7 @@ impl<T: Real> Transition for Bmm<T> {
             grad: self.drift.grad(),
             next: square.clone(),
             half: square.clone(),
-            factor: vec![0.0; d * d * T::LANES],
+            factor: Aligned::zeros(d * d * T::LANES),
             root: square.clone(),
             mean_bar: vec![T::ZERO; d],
             base_bar: square,
@@ -247,11 +255,14 @@ impl<T: Real> Transition for Bmm<T> {
         let BmmTape { drift, step, .. } = &mut *own;
         let Room { half, root, .. } = &mut *room;
         let h = T::lanes(|lane| at.dt(lane));
-        in_vectors::<T>(|| {
-            for ((to, l), g) in step.data.iter_mut().zip(&root.data).zip(&drift.end().jac.data) {
-                *to = *l + h * *g;
-            }
-        });
+        in_vectors::<T>(
+            #[inline(always)]
+            || {
+                for ((to, l), g) in step.data.iter_mut().zip(&root.data).zip(&drift.end().jac.data) {
+                    *to = *l + h * *g;
+                }
+            },
+        );
         half.transpose_from(step);
         self.close(own, room, at, from, to);
     }
@@ -262,11 +273,14 @@ impl<T: Real> Transition for Bmm<T> {
         self.push(tape, w, false, at, from);
         let BmmTape { drift, step, .. } = &mut *tape;
         let h = T::lanes(|lane| at.dt(lane));
-        in_vectors::<T>(|| {
-            for (to, j) in step.data.iter_mut().zip(&drift.end().jac.data) {
-                *to = h * *j;
-            }
-        });
+        in_vectors::<T>(
+            #[inline(always)]
+            || {
+                for (to, j) in step.data.iter_mut().zip(&drift.end().jac.data) {
+                    *to = h * *j;
+                }
+            },
+        );
         for i in 0..d {
             *step.at_mut(i, i) += T::ONE;
         }
@@ -303,11 +317,14 @@ impl<T: Real> Transition for Bmm<T> {
         for i in 0..d {
             bar.mean[i] = h * w.mean_bar[i];
         }
-        in_vectors::<T>(|| {
-            for (to, x) in bar.resid.data.iter_mut().zip(&w.next.data) {
-                *to = h * h * *x;
-            }
-        });
+        in_vectors::<T>(
+            #[inline(always)]
+            || {
+                for (to, x) in bar.resid.data.iter_mut().zip(&w.next.data) {
+                    *to = h * h * *x;
+                }
+            },
+        );
         product(&mut bar.jac, false, h + h, Left::Plain(&w.half), base, Part::All);
         let Room { drift: scratch, noise: noise_work, grad, base_bar, next, .. } = &mut *w;
         let base = &*base;
