@@ -14,7 +14,7 @@ from configs import CONFIGS
 
 CHECKED = ("A", "B", "C", "D", "F")
 COMPARED = ("mean", "covariance", "gradient")
-STEPS, BATCH = 5, 9  # eight side by side and one alone
+STEPS, BATCH = 5, 17  # two bundles of eight side by side and one alone
 TOLERANCE = {"float32": 1e-4, "float64": 1e-6}  # relative to the largest entry of the array
 
 

@@ -140,7 +140,7 @@ const GROUPS: usize = 16;
 
 /// Tapes of all steps are kept up to this many bytes per thread; beyond it, one after the other is recorded
 /// again on the way back. They must not outgrow the caches.
-const KEPT: usize = 16 << 20;
+const KEPT: usize = 8 << 20;
 
 /// A tape of this many bytes belongs to matrices so large that to record it again costs far more than to read
 /// it from memory: then up to [`KEPT_LARGE`] bytes are kept.
@@ -360,6 +360,8 @@ struct Part {
 pub(crate) struct Fleet<N: Transition, W: Transition> {
     pub one: Pooled<N>,
     pub many: Option<Pooled<W>>,
+    /// Smaller batches go one by one.
+    pub fewest: usize,
 }
 
 impl<N: Transition, W: Transition> Fleet<N, W> {
@@ -376,11 +378,12 @@ impl<N: Transition, W: Transition> Fleet<N, W> {
     fn bundles(&self, batch: &[Rollout<'_>]) -> Vec<Range<usize>> {
         let mut bundles = Vec::new();
         let mut first = 0;
+        let enough = self.many.is_some() && batch.len() >= self.fewest;
         while first < batch.len() {
             let some = &batch[first..batch.len().min(first + W::WIDTH)];
             let steps: usize = some.iter().map(|r| r.dts.len()).sum();
             let moving = some.iter().all(|r| !r.dts.is_empty());
-            let wide = self.many.is_some() && moving && 2 * steps > W::WIDTH * longest(some);
+            let wide = enough && moving && 2 * steps > W::WIDTH * longest(some);
             let bundle = first..first + if wide { some.len() } else { 1 };
             first = bundle.end;
             bundles.push(bundle);

@@ -14,6 +14,10 @@ use crate::sde::NeuralSde;
 const WIDEST_STATE: usize = 64;
 const WIDEST_LAYER: usize = 128;
 
+/// Above this a kernel for one fills its vectors nearly as well as one for several, and a single bundle would leave
+/// cores idle: fewer than two bundles go one by one.
+const SMALL_STATE: usize = 16;
+
 /// Whether trajectories go side by side.
 fn abreast(sde: &NeuralSde) -> bool {
     let nets = std::iter::once(sde.drift()).chain(sde.diffusion().network());
@@ -22,8 +26,9 @@ fn abreast(sde: &NeuralSde) -> bool {
         && nets.flat_map(|net| net.widths().into_iter().skip(1)).all(|width| width <= WIDEST_LAYER)
 }
 
-fn fleet<N: Transition, W: Transition>(one: N, many: Option<W>) -> Fleet<N, W> {
-    Fleet { one: Pooled::new(one), many: many.map(Pooled::new) }
+fn fleet<N: Transition, W: Transition>(one: N, many: Option<W>, sde: &NeuralSde) -> Fleet<N, W> {
+    let fewest = if sde.state() > SMALL_STATE { 2 * W::WIDTH } else { 0 };
+    Fleet { one: Pooled::new(one), many: many.map(Pooled::new), fewest }
 }
 
 /// The kernels, in both precisions. One per solver, so their sizes do not matter.
@@ -79,19 +84,27 @@ impl Engine {
         let (moments, form) = (options.moments, options.covariance);
         let wide = abreast(sde);
         Ok(match (options.method, options.precision) {
-            (Method::Bmm, Precision::F64) => {
-                Engine::Bmm64(fleet(Bmm::new(sde, moments, form), wide.then(|| Bmm::new(sde, moments, form))))
+            (Method::Bmm, Precision::F64) => Engine::Bmm64(fleet(
+                Bmm::new(sde, moments, form),
+                wide.then(|| Bmm::new(sde, moments, form)),
+                sde,
+            )),
+            (Method::Bmm, Precision::F32) => Engine::Bmm32(fleet(
+                Bmm::new(sde, moments, form),
+                wide.then(|| Bmm::new(sde, moments, form)),
+                sde,
+            )),
+            (Method::Cubature(u), Precision::F64) => {
+                Engine::Cubature64(fleet(Cubature::new(sde, u)?, None, sde))
             }
-            (Method::Bmm, Precision::F32) => {
-                Engine::Bmm32(fleet(Bmm::new(sde, moments, form), wide.then(|| Bmm::new(sde, moments, form))))
+            (Method::Cubature(u), Precision::F32) => {
+                Engine::Cubature32(fleet(Cubature::new(sde, u)?, None, sde))
             }
-            (Method::Cubature(u), Precision::F64) => Engine::Cubature64(fleet(Cubature::new(sde, u)?, None)),
-            (Method::Cubature(u), Precision::F32) => Engine::Cubature32(fleet(Cubature::new(sde, u)?, None)),
             (Method::MonteCarlo { samples, seed }, Precision::F64) => {
-                Engine::MonteCarlo64(fleet(MonteCarlo::new(sde, samples, seed)?, None))
+                Engine::MonteCarlo64(fleet(MonteCarlo::new(sde, samples, seed)?, None, sde))
             }
             (Method::MonteCarlo { samples, seed }, Precision::F32) => {
-                Engine::MonteCarlo32(fleet(MonteCarlo::new(sde, samples, seed)?, None))
+                Engine::MonteCarlo32(fleet(MonteCarlo::new(sde, samples, seed)?, None, sde))
             }
         })
     }
