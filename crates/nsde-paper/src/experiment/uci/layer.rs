@@ -16,6 +16,9 @@ const INIT_VAR: f64 = 1e-6;
 /// The drift's last layer starts this much smaller than PyTorch's would, so that long flows begin calm.
 const CALM: f64 = 0.1;
 
+/// What the softplus of the diffusion sees at first: noise of 0.13.
+const QUIET: f64 = -2.0;
+
 /// Networks and training.
 #[derive(Clone, Debug, Serialize)]
 pub struct Design {
@@ -35,8 +38,6 @@ pub struct Design {
     pub updates: usize,
     /// Peak of the learning rate.
     pub rate: f64,
-    /// What the softplus of the diffusion sees at first: −2 is noise of 0.13, 0 of 0.7.
-    pub quiet: f64,
 }
 
 /// What training on a part with some rows held out found.
@@ -54,7 +55,7 @@ impl Design {
         let drift = Network::perceptron(state, &[self.hidden], state, Layer::Relu, self.keep, rng)?;
         let noise = Network::perceptron(state, &[self.noise_hidden], state, Layer::Relu, self.keep, rng)?;
         // A softplus at the end: a linear one may cross zero, where the model would be sure of everything.
-        let mut noise = scale_last(noise, CALM, Some(self.quiet))?.layers().to_vec();
+        let mut noise = scale_last(noise, CALM, Some(QUIET))?.layers().to_vec();
         noise.push(Layer::Softplus);
         let diffusion = Diffusion::Diagonal(Network::new(state, noise)?);
         let sde = NeuralSde::new(state, 0, scale_last(drift, CALM, None)?, diffusion)?;

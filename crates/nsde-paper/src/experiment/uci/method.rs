@@ -59,8 +59,6 @@ pub struct Search {
     pub updates: usize,
     /// Peak learning rate.
     pub rate: f64,
-    /// What the softplus of the diffusion sees at first.
-    pub quiet: f64,
     /// Dropout rates.
     pub rates: Vec<f64>,
 }
@@ -84,7 +82,7 @@ impl Effort {
         let Effort { small_updates, flow, plus, held_out, particles, rows } = self;
         let own = match method {
             Method::Dropout | Method::Dvi => json!(small_updates),
-            Method::Cubature => json!([flow.updates, flow.rate, flow.quiet]),
+            Method::Cubature => json!([flow.updates, flow.rate]),
             Method::MonteCarlo | Method::Bmm => json!([flow, particles]),
             Method::BmmPlus => json!(plus),
         };
@@ -193,7 +191,6 @@ fn design(split: &Split, search: &Search, drop: f64, flow: f64) -> Design {
         flow,
         updates: search.updates,
         rate: search.rate,
-        quiet: search.quiet,
     }
 }
 

@@ -32,8 +32,6 @@ fn effort(run: &Run, set: &Set) -> Effort {
     let search = |updates: usize, rates: &[f64]| Search {
         updates: run.size(updates, 4),
         rate: if set.slug == "concrete" { 1e-2 } else { 5e-3 },
-        // The targets of Wine Red are mostly noise: to begin with little of it costs likelihood.
-        quiet: if set.slug == "wine_red" { 0.0 } else { -2.0 },
         rates: run.size(rates, &[0.0, 0.1]).to_vec(),
     };
     let (flow, plus) = match set.slug {
