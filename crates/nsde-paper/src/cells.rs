@@ -98,8 +98,9 @@ impl Run {
         }
         let commit = machine::commit();
         let progress = Progress::new(self.name, skipped, count);
-        let one = |(((name, cell), found), chosen): ((&(String, C), Option<Done<T>>), bool)| {
-            if found.is_some() || !chosen {
+        let one = |(n, found): (usize, Option<Done<T>>)| {
+            let (name, cell) = &cells[n];
+            if found.is_some() || !chosen[n] {
                 return Ok(found);
             }
             let began = Instant::now();
@@ -119,7 +120,7 @@ impl Run {
                 .with_context(|| format!("cell {name}: its result does not survive JSON"))?;
             Ok(Some(Done { value, seconds: saved.seconds }))
         };
-        let all = cells.iter().zip(found).zip(chosen);
+        let all = found.into_iter().enumerate();
         match order {
             Order::Together => together(all, one),
             Order::InTurn => all.map(one).collect(),
