@@ -102,7 +102,6 @@ fn candidates(method: Method, fit: &Fit, long: Option<usize>) -> Vec<Candidate> 
         candidate(Recipe::Falling, 0.7, WIDE, 0.0, None),
     ];
     if long.is_some() {
-        list.push(candidate(Recipe::Falling, 0.2, narrow, 0.0, long));
         list.push(candidate(Recipe::Falling, 0.5, WIDE, 0.0, long));
     }
     if method == Method::BmmPlus {
