@@ -14,8 +14,6 @@ use nsde::data::Dataset;
 
 /// Updates of a trial.
 const UPDATES: usize = 300;
-/// Updates of a long trial.
-const LONG: usize = 1000;
 /// Members of BMM+.
 const MEMBERS: usize = 3;
 /// A wide start: a tenth of the data's deviation.
@@ -58,56 +56,49 @@ pub fn choose(run: &Run, protocol: &Protocol, robot: &Robot) -> Result<Choices> 
     protocol.test_particles = run.size(vec![64], vec![16]);
     let steps = protocol.scored.end - 1;
     let most = run.size(usize::MAX, 2);
-    let (updates, long) = (run.size(UPDATES, 2), run.size(LONG, 3));
-    let search = |name: &str, parts: &[Part], long: Option<usize>| {
-        let candidates = |method| candidates(method, &Fit { steps: updates, ..protocol.fit.clone() }, long);
+    let updates = run.size(UPDATES, 2);
+    let search = |name: &str, parts: &[Part]| {
+        let candidates = |method| candidates(method, &Fit { steps: updates, ..protocol.fit.clone() });
         search::choose(run, name, &protocol, parts.len(), candidates, |method, fit, part| {
             let Part { train, held_out, test } = &parts[part];
             trial(&protocol.with(fit), method, train, Some(held_out), test, run.seed)
         })
     };
-    let same =
-        search("same", &[Part::new(&robot.train, &robot.held_out, &robot.held_out, steps, most)], None)?;
+    let same = search("same", &[Part::new(&robot.train, &robot.held_out, &robot.held_out, steps, most)])?;
     let halves = [false, true].map(|second| {
         let [train, held_out] = [&robot.train, &robot.held_out].map(|data| half(data, second));
         Part::new(&train, &held_out, &half(&robot.held_out, !second), steps, most)
     });
-    Ok(Choices { same, transfer: search("transfer", &halves, Some(long))? })
+    Ok(Choices { same, transfer: search("transfer", &halves)? })
 }
 
 /// What is tried for a method. BMM+ has a wide start or our recipe.
-fn candidates(method: Method, fit: &Fit, long: Option<usize>) -> Vec<Candidate> {
-    let candidate = |recipe: Recipe, rate: f64, init_var: f64, decay: f64, updates: Option<usize>| {
+fn candidates(method: Method, fit: &Fit) -> Vec<Candidate> {
+    let candidate = |recipe: Recipe, rate: f64, init_var: f64, decay: f64| {
         let words = [
             format!("rate {}", if recipe == Recipe::Paper { "stays" } else { "falls" }),
             if recipe == Recipe::Ours { "our recipe".into() } else { String::new() },
             format!("dropout {rate}"),
             format!("Σ₀ {init_var:.0e}"),
             if decay > 0.0 { format!("decay {decay}") } else { String::new() },
-            updates.map_or(String::new(), |n| format!("{n} updates")),
         ];
         let label = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(", ");
-        let steps = updates.unwrap_or(fit.steps);
-        let fit = Fit { recipe, keep: 1.0 - rate, init_var, weight_decay: decay, steps, ..fit.clone() };
+        let fit = Fit { recipe, keep: 1.0 - rate, init_var, weight_decay: decay, ..fit.clone() };
         Candidate { label, fit }
     };
     let narrow = fit.init_var;
     let mut list = vec![
-        candidate(Recipe::Paper, 0.2, narrow, 0.0, None),
-        candidate(Recipe::Falling, 0.2, narrow, 0.0, None),
-        candidate(Recipe::Falling, 0.2, narrow, 1.0, None),
-        candidate(Recipe::Falling, 0.5, narrow, 0.0, None),
-        candidate(Recipe::Falling, 0.2, WIDE, 0.0, None),
-        candidate(Recipe::Falling, 0.5, WIDE, 0.0, None),
-        candidate(Recipe::Falling, 0.7, WIDE, 0.0, None),
+        candidate(Recipe::Paper, 0.2, narrow, 0.0),
+        candidate(Recipe::Falling, 0.2, narrow, 0.0),
+        candidate(Recipe::Falling, 0.2, narrow, 1.0),
+        candidate(Recipe::Falling, 0.2, WIDE, 0.0),
+        candidate(Recipe::Falling, 0.5, WIDE, 0.0),
+        candidate(Recipe::Falling, 0.7, WIDE, 0.0),
     ];
-    if long.is_some() {
-        list.push(candidate(Recipe::Falling, 0.5, WIDE, 0.0, long));
-    }
     if method == Method::BmmPlus {
         list.retain(|c| c.fit.init_var == WIDE);
-        list.push(candidate(Recipe::Ours, 0.2, narrow, 0.0, None));
-        list.push(candidate(Recipe::Ours, 0.5, WIDE, 0.0, None));
+        list.push(candidate(Recipe::Ours, 0.2, narrow, 0.0));
+        list.push(candidate(Recipe::Ours, 0.5, WIDE, 0.0));
     }
     list
 }
@@ -148,9 +139,8 @@ impl Choices {
         out.text(&format!(
             "**For transfer:** a part of the training recordings that asks for transfer itself. All of them are the same motion, so we cut it \
              in time: train on its first half, in units of that half, and forecast the second, whose postures, speeds and torques were not \
-             seen, then the other way round; the mean counts. More updates make a model surer of what it has not seen, so their number is tried \
-             too ({UPDATES} where it is not said), and the model of the table is trained just as the winner was, but on the whole motion. Hence \
-             two models per method: what is best on the motion one knows is not what is best on another.",
+             seen, then the other way round; the mean counts. More updates make a model surer of what it has not seen, so the model of the table \
+             is trained just as the winner was, {UPDATES} updates too, but on the whole motion. Hence two models per method: what is best on the motion one knows is not what is best on another.",
         ));
         search::report(out, "search-transfer", "what was tried for transfer", &self.transfer)
     }

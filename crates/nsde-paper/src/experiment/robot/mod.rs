@@ -38,7 +38,7 @@ fn run(run: &Run) -> Result<()> {
     let steps = run.size(STEPS, 8);
     let robot = Robot::read(run, steps)?;
     let mut protocol = Protocol::new(robot.train.dim(), robot.dt, 50, 16, 1..steps + 1);
-    protocol.test_particles = vec![2, 4, 8, 16, 32, protocol.train_particles, 64, 128, 256];
+    protocol.test_particles = vec![2, 4, 8, 16, 32, protocol.train_particles, 64, 128];
     protocol.test_particles.sort_unstable();
     protocol.components = 9;
     if run.quick {
