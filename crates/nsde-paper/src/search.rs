@@ -122,3 +122,28 @@ pub fn report(out: &mut Outcome<'_>, name: &str, about: &str, choices: &[Choice]
     out.table(&header, &rows(|x| format!("{x:.2}"), "–"));
     out.data(name, about, &header, &rows(number, ""))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Protocol;
+
+    #[test]
+    fn what_a_method_does_not_have_is_not_tried() {
+        let base = Protocol::new(2, 0.1, 4, 3, 1..4).fit;
+        let candidate = |keep: f64, init_var: f64| Candidate {
+            label: format!("{keep} {init_var}"),
+            fit: Fit { keep, init_var, ..base.clone() },
+        };
+        let all = || vec![candidate(0.8, 1e-6), candidate(0.5, 1e-6), candidate(0.8, 1e-2)];
+        let count = |method| distinct(method, all()).len();
+        assert_eq!([Method::Bmm, Method::Cubature, Method::LstmStochastic].map(count), [3, 2, 1]);
+    }
+
+    #[test]
+    fn the_lowest_score_wins_and_a_divergence_loses() {
+        let tried = |scores: &[Option<f64>]| scores.iter().map(|s| (String::new(), *s)).collect::<Vec<_>>();
+        assert_eq!(lowest(&tried(&[None, Some(3.0), Some(-2.0), Some(-2.0)])), 2);
+        assert_eq!(lowest(&tried(&[None, None])), 0);
+    }
+}
