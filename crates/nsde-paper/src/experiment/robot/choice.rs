@@ -140,9 +140,9 @@ impl Choices {
         out.text(&format!(
             "**For transfer:** a part of the training recordings that asks for transfer itself. All of them are the same motion, so we cut it in \
              time: train on its first half, in units of that half, and forecast the second, whose postures, speeds and torques were not seen, \
-             then the other way round; the mean counts. More updates make a model surer of what it has not seen, so the model of the table is \
-             trained just as the winner was, {UPDATES} updates too, but on the whole motion. Hence two models per method: what is best on the \
-             motion one knows is not what is best on another.",
+             then the other way round; the mean counts. What a longer training does to motions it has not seen was not tried, so the model of \
+             the table is trained just as the winner was, {UPDATES} updates too, but on the whole motion. Hence two models per method: what is \
+             best on the motion one knows need not be best on another.",
         ));
         search::report(out, "search-transfer", "what was tried for transfer", &self.transfer)
     }
