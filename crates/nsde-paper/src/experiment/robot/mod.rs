@@ -162,7 +162,7 @@ fn report(
     let about = format!(
         "{} Test recordings are cut into {} and {} pieces of {} steps, each forecast from its first row. All columns are \
          standardised by the training recordings. Hidden layers of 50, batch 16, horizon {}, Adam at 1e-3, one Euler step of {} ms per \
-         row. Updates, dropout rate, `Σ₀` and whether the rate falls are searched for, as said below, and a method has two models, one \
+         row. Dropout rate, `Σ₀`, weight decay and whether the rate falls are searched for, as said below, and a method has two models, one \
          for each column. A mixture has {} Gaussians at most.",
         robot.about,
         pieces[0],
