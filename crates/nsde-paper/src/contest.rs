@@ -67,11 +67,19 @@ impl<'a> Contest<'a> {
     }
 
     /// Writes the times, and ends the page.
-    pub fn finish(&self, mut out: Outcome<'_>, about: &str) -> Result<()> {
-        let times: Vec<Vec<String>> =
+    pub fn finish(&self, out: Outcome<'_>, about: &str) -> Result<()> {
+        self.finish_after(0.0, out, about)
+    }
+
+    /// The same after a search that took so many seconds.
+    pub fn finish_after(&self, search: f64, mut out: Outcome<'_>, about: &str) -> Result<()> {
+        let mut times: Vec<Vec<String>> =
             self.entries.iter().map(|e| vec![e.name.clone(), number(e.seconds)]).collect();
+        if search > 0.0 {
+            times.push(vec!["search".into(), number(search)]);
+        }
         out.times(&["cell", "seconds"], &times)?;
-        let seconds = self.entries.iter().map(|e| e.seconds).sum();
+        let seconds = search + self.entries.iter().map(|e| e.seconds).sum::<f64>();
         out.finish(about, &format!("{} runs per method", self.runs), seconds)
     }
 }

@@ -11,7 +11,7 @@ use rand_chacha::rand_core::SeedableRng;
 use serde::Serialize;
 
 /// Networks and training of a neural SDE, in the units of the data.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fit {
     /// Widths of the drift's hidden layers.
     pub hidden: Vec<usize>,
@@ -29,8 +29,12 @@ pub struct Fit {
     pub dt: f64,
     /// Variance of a start.
     pub init_var: f64,
+    /// Decoupled weight decay.
+    pub weight_decay: f64,
     /// How the networks start and Adam goes.
     pub recipe: Recipe,
+    /// Models that are trained alike but for their seeds, and predict together.
+    pub members: usize,
 }
 
 /// How the networks start and Adam goes.
@@ -80,7 +84,13 @@ impl Fit {
 
     /// How Adam goes.
     pub fn train_options(&self, seed: u64) -> TrainOptions {
-        let shared = TrainOptions { steps: self.steps, batch: self.batch, seed, ..TrainOptions::default() };
+        let shared = TrainOptions {
+            steps: self.steps,
+            batch: self.batch,
+            weight_decay: self.weight_decay,
+            seed,
+            ..TrainOptions::default()
+        };
         match self.recipe {
             Recipe::Ours => shared,
             Recipe::Paper | Recipe::Falling => TrainOptions {

@@ -1,13 +1,16 @@
 //! The methods of Table 4, each fitted by one call and asked in one way.
 
 use crate::baseline::{self, Kind, Training};
-use crate::fit::Recipe;
+use crate::fit::{Fit, Recipe};
+use crate::forecast::Sde;
 use crate::protocol::{Forecast, Forecaster, Protocol};
 use anyhow::Result;
 use nsde::data::{Dataset, Series};
-use nsde::mixture::{self, Splitting};
-use nsde::{Gaussian, NeuralSde, Options, Precision, Rollout, Solver, Unscented};
+use nsde::{Options, Precision, Unscented};
 use serde::Serialize;
+
+/// Between the seeds of the members of an ensemble.
+const MEMBER: u64 = 1_000_000_000;
 
 /// A row of Table 4.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -93,10 +96,37 @@ impl Method {
         }
     }
 
-    /// Fits it to `data`, and returns the ways to predict with it. A neural SDE keeps the weights that are best on
+    /// Its first way to predict that takes little time.
+    pub fn plain(self) -> &'static str {
+        self.predictions().iter().find(|name| **name != "mixture").unwrap_or(&self.predictions()[0])
+    }
+
+    /// What it is trained with where nothing is searched for: BMM+ has a recipe of its own.
+    pub fn usual(self, fit: &Fit) -> Fit {
+        let recipe = if self == Method::BmmPlus { Recipe::Ours } else { fit.recipe };
+        Fit { recipe, ..fit.clone() }
+    }
+
+    /// What of a training concerns it: the rest is set to what it has always.
+    pub fn fit(self, fit: &Fit) -> Fit {
+        let mut fit = fit.clone();
+        match self {
+            Method::Node => (fit.noise_hidden, fit.keep) = (None, 1.0),
+            Method::OneStep => fit.horizon = 1,
+            // Its points pass dropout as if there were none, so the model has none.
+            Method::Cubature => fit.keep = 1.0,
+            Method::MonteCarlo | Method::Bmm | Method::BmmPlus => {}
+            // Networks of their own, which have no dropout and begin at a point.
+            _ => (fit.keep, fit.init_var) = (1.0, 0.0),
+        }
+        fit
+    }
+
+    /// Fits it to `data`, and returns these ways to predict with it. A neural SDE keeps the weights that are best on
     /// the data `held_out`, if there are any.
     pub fn train(
         self,
+        predictions: &[&'static str],
         protocol: &Protocol,
         data: &Dataset,
         held_out: Option<&Dataset>,
@@ -108,31 +138,21 @@ impl Method {
             let samples = protocol.test_particles.last().copied().unwrap_or(2);
             return Ok(vec![Box::new(Sequence { net, samples, stochastic })]);
         }
-        let mut fit = protocol.fit.clone();
-        match self {
-            Method::Node => (fit.noise_hidden, fit.keep) = (None, 1.0),
-            Method::OneStep => fit.horizon = 1,
-            // Its points pass dropout as if there were none, so the model has none.
-            Method::Cubature => fit.keep = 1.0,
-            Method::BmmPlus => fit.recipe = Recipe::Ours,
-            _ => {}
-        }
+        let fit = self.fit(&protocol.fit);
         let kernel = match self {
             Method::MonteCarlo => nsde::Method::MonteCarlo { samples: protocol.train_particles, seed },
             Method::Cubature => nsde::Method::Cubature(Unscented::default()),
             _ => nsde::Method::Bmm,
         };
-        let sde = fit.train_validated(
-            data,
-            held_out,
-            Options { method: kernel, precision: Precision::F32, ..Options::default() },
-            seed,
-        )?;
+        let options = Options { method: kernel, precision: Precision::F32, ..Options::default() };
+        let seeds = (0..fit.members as u64).map(|member| seed + MEMBER * member);
+        let train = |seed| fit.train_validated(data, held_out, options, seed);
+        let members = seeds.map(train).collect::<Result<Vec<_>>>()?;
         let predict = |name: &&'static str| -> Result<Box<dyn Forecaster>> {
             let samples = protocol.test_particles.last().copied().unwrap_or(2);
-            Ok(Box::new(Sde::new(name, &sde, fit.dt, fit.init_var, samples, seed)?))
+            Ok(Box::new(Sde::new(name, &members, &fit, protocol.components, samples, seed)?))
         };
-        self.predictions().iter().map(predict).collect()
+        predictions.iter().map(predict).collect()
     }
 
     fn baseline(self) -> Option<(Kind, bool)> {
@@ -143,63 +163,6 @@ impl Method {
             Method::TransformerStochastic => Some((Kind::Transformer, true)),
             _ => None,
         }
-    }
-}
-
-/// A neural SDE with one way to predict.
-struct Sde {
-    name: &'static str,
-    solver: Solver,
-    dt: f64,
-    init_var: f64,
-}
-
-impl Sde {
-    fn new(
-        name: &'static str,
-        sde: &NeuralSde,
-        dt: f64,
-        init_var: f64,
-        samples: usize,
-        seed: u64,
-    ) -> Result<Self> {
-        let method = match name {
-            "particles" => nsde::Method::MonteCarlo { samples, seed },
-            "cubature" => nsde::Method::Cubature(Unscented::default()),
-            _ => nsde::Method::Bmm,
-        };
-        let solver = Solver::new(sde, Options { method, ..Options::default() })?;
-        Ok(Sde { name, solver, dt, init_var })
-    }
-}
-
-impl Forecaster for Sde {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn samples(&self) -> bool {
-        self.name == "particles"
-    }
-
-    fn forecast(&self, index: usize, series: &Series) -> Result<Forecast> {
-        let (rows, dim) = (series.rows(), series.values.len() / series.rows());
-        let steps = rows - 1;
-        let start = Gaussian::isotropic(series.values[..dim].to_vec(), self.init_var)?;
-        let inputs = &series.inputs[..series.inputs.len() / rows * steps];
-        let dts = vec![self.dt; steps];
-        let rollout = Rollout { start: &start, dts: &dts, inputs };
-        if self.name == "particles" {
-            return Ok(Forecast::Particles(self.solver.sample(index, rollout)?));
-        }
-        if self.name == "mixture" {
-            return Ok(Forecast::Mixture(mixture::rollout(&self.solver, rollout, Splitting::default())?));
-        }
-        let path = self.solver.solve(&[rollout])?.remove(0);
-        Ok(match self.name {
-            "mean" => Forecast::Mean((0..steps).map(|k| path.mean(k).to_vec()).collect()),
-            _ => Forecast::Gaussian((0..steps).map(|k| path.gaussian(k)).collect()),
-        })
     }
 }
 

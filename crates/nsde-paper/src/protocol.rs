@@ -22,6 +22,8 @@ pub struct Protocol {
     pub train_particles: usize,
     /// Numbers of particles whose Gaussians are scored, ascending; as many as the last are drawn.
     pub test_particles: Vec<usize>,
+    /// Most Gaussians of a mixture.
+    pub components: usize,
     /// Paths that start alike share this many rollouts of a method that samples: path `i` is scored against
     /// rollout `i` modulo this.
     pub shared: usize,
@@ -42,21 +44,22 @@ impl Protocol {
                 batch: 16,
                 dt,
                 init_var: 1e-6,
+                weight_decay: 0.0,
                 recipe: Recipe::Paper,
+                members: 1,
             },
             // As many function evaluations as cubature has.
             train_particles: 2 * (2 * dim + 1),
             test_particles: vec![1, 2, 4, 8, 2 * (2 * dim + 1), 16, 32, 64, 128, 256, 512],
+            components: 32,
             shared: 4,
             scored,
         }
     }
 
-    /// The same with another recipe.
-    pub fn with(&self, recipe: Recipe) -> Self {
-        let mut other = self.clone();
-        other.fit.recipe = recipe;
-        other
+    /// The same with another training.
+    pub fn with(&self, fit: &Fit) -> Self {
+        Protocol { fit: fit.clone(), ..self.clone() }
     }
 }
 
@@ -127,7 +130,26 @@ pub fn evaluate_all(
     tests: &[Test<'_>],
     seed: u64,
 ) -> Result<Vec<Vec<Line>>> {
-    let forecasters = method.train(protocol, train, held_out, seed)?;
+    evaluate_by(method.predictions(), protocol, method, train, held_out, tests, seed)
+}
+
+/// The same for some ways to predict.
+fn evaluate_by(
+    predictions: &[&'static str],
+    protocol: &Protocol,
+    method: Method,
+    train: &Dataset,
+    held_out: Option<&Dataset>,
+    tests: &[Test<'_>],
+    seed: u64,
+) -> Result<Vec<Vec<Line>>> {
+    let forecasters = match method.train(predictions, protocol, train, held_out, seed) {
+        Ok(forecasters) => forecasters,
+        Err(error) => match error.downcast_ref::<nsde::Error>() {
+            Some(nsde::Error::Training { .. }) => Vec::new(),
+            _ => return Err(error),
+        },
+    };
     let mut all = Vec::new();
     for test in tests {
         let limit = RUN_AWAY * variance(test.data);
@@ -144,6 +166,21 @@ pub fn evaluate_all(
         all.push(lines);
     }
     Ok(all)
+}
+
+/// What a search compares: trains `method` and scores it by [`Method::plain`] with the most particles. The NLL, or the
+/// MSE where there is no density; `None` if it diverged.
+pub fn trial(
+    protocol: &Protocol,
+    method: Method,
+    train: &Dataset,
+    held_out: Option<&Dataset>,
+    test: &Dataset,
+    seed: u64,
+) -> Result<Option<f64>> {
+    let tests = [Test { data: test, columns: None }];
+    let found = evaluate_by(&[method.plain()], protocol, method, train, held_out, &tests, seed)?.remove(0);
+    Ok(found.last().map(|line| line.scored.nll.unwrap_or(line.scored.mse)))
 }
 
 impl Forecast {

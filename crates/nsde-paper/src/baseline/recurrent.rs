@@ -56,7 +56,8 @@ pub fn train(kind: Kind, stochastic: bool, data: &Dataset, how: &Training) -> Re
         Kind::Lstm => Box::new(Lstm::new(&mut weights, input, output)?),
         Kind::Transformer => Box::new(Transformer::new(&mut weights, input, output, how.rows)?),
     };
-    let adam = ParamsAdamW { lr: how.adam.rate, weight_decay: 0.0, ..ParamsAdamW::default() };
+    let adam =
+        ParamsAdamW { lr: how.adam.rate, weight_decay: how.adam.weight_decay, ..ParamsAdamW::default() };
     let mut adam = AdamW::new(weights.into_vars(), adam)?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (1 << 41));
     for step in 0..how.adam.steps {

@@ -88,7 +88,8 @@ fn run(run: &Run) -> Result<()> {
     ];
 
     let contest = Contest::hold(run, &settings.protocol, &settings, |method, seed| {
-        evaluate_all(&settings.protocol, method, &train, Some(&held_out), &tests, seed)
+        let protocol = settings.protocol.with(&method.usual(&settings.protocol.fit));
+        evaluate_all(&protocol, method, &train, Some(&held_out), &tests, seed)
     })?;
     report(run, &settings, &contest, &train, &test)
 }

@@ -85,7 +85,9 @@ fn run(run: &Run) -> Result<()> {
         batch: 16,
         dt: SPACING,
         init_var: 1e-6,
+        weight_decay: 0.0,
         recipe: Recipe::Ours,
+        members: 1,
     };
     let splitting = Splitting::default();
     let settings = Settings {

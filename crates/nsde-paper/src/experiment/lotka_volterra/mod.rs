@@ -10,12 +10,12 @@ use crate::outcome::Outcome;
 use crate::particles::{Judge, Scored};
 use crate::protocol::{Protocol, evaluate};
 use crate::run::Run;
+use crate::search::{self, Choice};
 use crate::statistics::printed;
 use anyhow::Result;
 use nsde::Gaussian;
 use nsde::data::Dataset;
 use nsde::simulate::{Recording, lotka_volterra};
-use schedule::Choice;
 use serde::Serialize;
 use std::sync::OnceLock;
 
@@ -76,9 +76,9 @@ fn run(run: &Run) -> Result<()> {
     let data: Vec<OnceLock<Dataset>> = (0..runs).map(|_| OnceLock::new()).collect();
     let data = |seed: u64| data[(seed - run.seed) as usize].get_or_init(|| settings.simulate(seed));
     let contest = Contest::hold(run, &settings.protocol, &(&settings, &choices), |method, seed| {
-        let recipe = schedule::of(&choices, method);
+        let fit = search::of(&choices, method, &settings.protocol.fit);
         let train = data(seed).first_rows(TRAINED);
-        Ok(vec![evaluate(&settings.protocol.with(recipe), method, &train, data(seed), seed)?])
+        Ok(vec![evaluate(&settings.protocol.with(fit), method, &train, data(seed), seed)?])
     })?;
     let floors: Vec<(String, u64)> =
         (0..runs).map(|r| (format!("floor-run-{r}"), run.seed + r as u64)).collect();
@@ -151,5 +151,5 @@ fn report(
         protocol.fit.horizon,
         ROWS - 1
     );
-    contest.finish(out, &about)
+    contest.finish_after(search::seconds(choices), out, &about)
 }

@@ -1,5 +1,6 @@
 //! Table 4, columns 5 to 8, and Fig. 7c–d: all methods on a robot arm that is driven by torques.
 
+mod choice;
 mod source;
 
 use super::Experiment;
@@ -10,9 +11,11 @@ use crate::protocol::{Protocol, Test, evaluate_all};
 use crate::run::Run;
 use crate::standard::Standard;
 use anyhow::Result;
+use choice::Choices;
 use nsde::data::{Dataset, Series};
 use serde::Serialize;
 use source::Robot;
+use std::ops::Range;
 
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -35,8 +38,9 @@ fn run(run: &Run) -> Result<()> {
     let steps = run.size(STEPS, 8);
     let robot = Robot::read(run, steps)?;
     let mut protocol = Protocol::new(robot.train.dim(), robot.dt, 50, 16, 1..steps + 1);
-    protocol.test_particles = vec![2, 4, 8, 16, 32, protocol.train_particles, 64, 128, 256];
+    protocol.test_particles = vec![2, 4, 8, 16, 32, protocol.train_particles, 64, 128];
     protocol.test_particles.sort_unstable();
+    protocol.components = 9;
     if run.quick {
         protocol.fit.hidden = vec![8; 2];
         protocol.fit.noise_hidden = Some(vec![8]);
@@ -53,30 +57,44 @@ fn run(run: &Run) -> Result<()> {
         [&robot.same, &robot.transfer].map(|data| pieces(&units.apply(data), steps, robot.every, most));
     let tests = [Test { data: &same, columns: None }, Test { data: &transfer, columns: None }];
 
-    let contest = Contest::hold(run, &settings.protocol, &settings, |method, seed| {
-        evaluate_all(&settings.protocol, method, &train, Some(&held_out), &tests, seed)
+    let choices = choice::choose(run, &settings.protocol, &robot)?;
+    let trainings = Method::ALL.map(|method| choices.of(method, &settings.protocol.fit));
+    let contest = Contest::hold(run, &settings.protocol, &(&settings, &trainings), |method, seed| {
+        let mut scores = Vec::new();
+        for (fit, test) in choices.of(method, &settings.protocol.fit).iter().zip(tests) {
+            let protocol = settings.protocol.with(fit);
+            scores.extend(evaluate_all(&protocol, method, &train, Some(&held_out), &[test], seed)?);
+        }
+        Ok(scores)
     })?;
-    report(run, &settings.protocol, &contest, &robot, [same.series.len(), transfer.series.len()])
+    report(run, &settings.protocol, &choices, &contest, &robot, [same.series.len(), transfer.series.len()])
 }
 
 /// Pieces of `steps` steps that begin `every` so many rows; what is left at the end is dropped, and what is beyond `most` pieces.
 fn pieces(data: &Dataset, steps: usize, every: usize, most: usize) -> Dataset {
-    let (dim, inputs) = (data.dim(), data.inputs());
     let mut out = data.clone();
     out.series.clear();
     for series in &data.series {
         for from in (0..series.rows().saturating_sub(steps)).step_by(every) {
-            let to = from + steps + 1;
-            out.series.push(Series {
-                name: format!("{} from {from}", series.name),
-                times: series.times[from..to].to_vec(),
-                values: series.values[from * dim..to * dim].to_vec(),
-                inputs: series.inputs[from * inputs..to * inputs].to_vec(),
-            });
+            out.series.push(rows(series, from..from + steps + 1));
         }
     }
     out.series.truncate(most);
     out
+}
+
+/// Some rows of a recording.
+fn rows(series: &Series, rows: Range<usize>) -> Series {
+    let part = |x: &[f64]| {
+        let width = x.len() / series.rows();
+        x[rows.start * width..rows.end * width].to_vec()
+    };
+    Series {
+        name: format!("{} from {}", series.name, rows.start),
+        times: part(&series.times),
+        values: part(&series.values),
+        inputs: part(&series.inputs),
+    }
 }
 
 /// MSE and NLL on the paper's own robot, which is another: same motion.
@@ -114,6 +132,7 @@ pub fn published_transfer(method: Method) -> [&'static str; 2] {
 fn report(
     run: &Run,
     protocol: &Protocol,
+    choices: &Choices,
     contest: &Contest<'_>,
     robot: &Robot,
     pieces: [usize; 2],
@@ -139,17 +158,19 @@ fn report(
         );
     }
     out.text(&format!("MSE per coordinate, NLL summed over {}, in standard units.", robot.train.dim()));
+    choices.report(&mut out, &protocol.fit)?;
     let about = format!(
         "{} Test recordings are cut into {} and {} pieces of {} steps, each forecast from its first row. All columns are \
-         standardised by the training recordings. Hidden layers of 50, batch 16, horizon {}, {} updates of Adam at 1e-3, one Euler \
-         step of {} ms per row, dropout rate 0.2 (none for NODE and cubature), `Σ₀ = 1e-6 I`.",
+         standardised by the training recordings. Hidden layers of 50, batch 16, horizon {}, Adam at 1e-3, one Euler step of {} ms per \
+         row. Dropout rate, `Σ₀`, weight decay and whether the rate falls are searched for, as said below, and a method has two models, one \
+         for each column. A mixture has {} Gaussians at most.",
         robot.about,
         pieces[0],
         pieces[1],
         protocol.scored.end - 1,
         protocol.fit.horizon,
-        protocol.fit.steps,
-        1e3 * robot.dt
+        1e3 * robot.dt,
+        protocol.components
     );
-    contest.finish(out, &about)
+    contest.finish_after(choices.seconds(), out, &about)
 }
