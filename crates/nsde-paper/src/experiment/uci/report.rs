@@ -253,6 +253,7 @@ fn charts(out: &mut Outcome<'_>, results: &Results) -> Result<()> {
     for (_, slug) in results.sets() {
         let effort = results.efforts.iter().find(|(s, _)| s.slug == slug);
         let particles = effort.map(|(_, e)| e.particles.clone()).unwrap_or_default();
+        // What was not run is not in the legend.
         let curve = |label: &str, method: Method| {
             let all: Vec<Vec<f64>> = particles
                 .iter()
@@ -260,25 +261,34 @@ fn charts(out: &mut Outcome<'_>, results: &Results) -> Result<()> {
                 .collect();
             let spread: Vec<f64> = all.iter().map(|e| deviation(e)).collect();
             let x = particles.iter().map(|p| *p as f64).collect();
-            LineSeries::new(label, x, all.iter().map(|e| mean(e)).collect()).with_error(&spread)
+            let there = all.iter().any(|e| !e.is_empty());
+            let means = all.iter().map(|e| mean(e)).collect();
+            there.then(|| LineSeries::new(label, x, means).with_error(&spread))
         };
         let level = |label: &str, method: Method, flow: Option<f64>| {
-            (label.to_owned(), mean(&results.of(slug, method, flow, None, |l| Some(l.ecpe))))
+            let all = results.of(slug, method, flow, None, |l| Some(l.ecpe));
+            (!all.is_empty()).then(|| (label.to_owned(), mean(&all)))
         };
         let chart = Lines {
             title: format!("{}: calibration, flow time {} s", name(slug), FLOWS[2]),
             x_label: "particles".into(),
             y_label: "ECPE".into(),
             x_log: true,
-            series: vec![
+            series: [
                 curve("trained by BMM, predicted by MC", Method::Bmm),
                 curve("trained and predicted by MC", Method::MonteCarlo),
-            ],
-            levels: vec![
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            levels: [
                 level("BMM", Method::Bmm, long),
                 level("Cubature", Method::Cubature, long),
                 level("BMM+", Method::BmmPlus, None),
-            ],
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             ..Lines::default()
         };
         let caption = format!("{}: ECPE, mean and standard deviation over the splits.", name(slug));
