@@ -29,19 +29,20 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// How much is done for a set. Numbers of updates and dropout rates come from rows held out (`about` in `report.rs`).
 fn effort(run: &Run, set: &Set) -> Effort {
     let large = set.rows > 5000;
-    let search = |updates: usize, rates: &[f64]| Search {
+    let search = |updates: usize, rate: f64, rates: &[f64]| Search {
         updates: run.size(updates, 4),
-        rate: if set.slug == "concrete" { 1e-2 } else { 5e-3 },
+        rate,
         rates: run.size(rates, &[0.0, 0.1]).to_vec(),
     };
     let (flow, plus) = match set.slug {
-        "boston" => (search(400, &[0.05, 0.2, 0.4]), search(400, &[0.05, 0.2, 0.4])),
-        "energy" => (search(2000, &[0.02, 0.05, 0.1]), search(2000, &[0.0, 0.02])),
-        "concrete" => (search(1000, &[0.05, 0.1, 0.2]), search(1000, &[0.05, 0.1])),
-        "wine_red" => (search(500, &[0.1, 0.2, 0.4]), search(500, &[0.2, 0.4])),
-        "kin8nm" => (search(5000, &[0.0, 0.02]), search(3000, &[0.0])),
-        "protein" => (search(6000, &[0.0, 0.02]), search(6000, &[0.0, 0.02])),
-        _ => (search(3000, &[0.0, 0.02]), search(3000, &[0.0])),
+        "boston" => (search(400, 5e-3, &[0.05, 0.2, 0.4]), search(400, 5e-3, &[0.05, 0.2, 0.4])),
+        "energy" => (search(2000, 5e-3, &[0.02, 0.05, 0.1]), search(2000, 5e-3, &[0.0, 0.02])),
+        "concrete" => (search(1000, 1e-2, &[0.05, 0.1, 0.2]), search(1000, 1e-2, &[0.05, 0.1])),
+        "wine_red" => (search(500, 5e-3, &[0.1, 0.2, 0.4]), search(500, 5e-3, &[0.2, 0.4])),
+        "kin8nm" => (search(5000, 5e-3, &[0.0, 0.02]), search(3000, 5e-3, &[0.0])),
+        "power" => (search(10_000, 1e-2, &[0.0, 0.02]), search(10_000, 1e-2, &[0.0])),
+        "naval" => (search(10_000, 1e-2, &[0.0, 0.02]), search(20_000, 1e-2, &[0.0])),
+        _ => (search(15_000, 1e-2, &[0.0, 0.02]), search(15_000, 1e-2, &[0.0])),
     };
     let plus = Plus {
         search: plus,
