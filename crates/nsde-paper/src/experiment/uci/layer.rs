@@ -11,8 +11,6 @@ use serde::Serialize;
 
 /// Step of Euler–Maruyama, in seconds.
 pub const DT: f64 = 0.5;
-/// Variance of a start.
-const INIT_VAR: f64 = 1e-6;
 /// The drift's last layer starts this much smaller than PyTorch's would, so that long flows begin calm.
 const CALM: f64 = 0.1;
 
@@ -38,6 +36,8 @@ pub struct Design {
     pub updates: usize,
     /// Peak of the learning rate.
     pub rate: f64,
+    /// Variance of a start.
+    pub init_var: f64,
 }
 
 /// What training on a part with some rows held out found.
@@ -69,7 +69,7 @@ impl Design {
         }
         let steps = (self.flow / DT).round() as usize;
         let options = Options { method, precision: Precision::F32, ..Options::default() };
-        Ok(SdeLayer { start, sde, head, dt: DT, steps, init_var: INIT_VAR, options })
+        Ok(SdeLayer { start, sde, head, dt: DT, steps, init_var: self.init_var, options })
     }
 
     /// Trains on `part` without the rows `held_out`, and keeps the weights that are best on these.

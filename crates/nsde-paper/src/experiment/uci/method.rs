@@ -61,6 +61,16 @@ pub struct Search {
     pub rate: f64,
     /// Dropout rates.
     pub rates: Vec<f64>,
+    /// Variance of a start; the key of a cell has it only where it is not the usual one.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub init_var: f64,
+}
+
+/// Variance of a start: features are what they are.
+pub const SHARP: f64 = 1e-6;
+
+fn is_usual(init_var: &f64) -> bool {
+    *init_var == SHARP
 }
 
 /// What BMM+ has.
@@ -82,7 +92,8 @@ impl Effort {
         let Effort { small_updates, flow, plus, held_out, particles, rows } = self;
         let own = match method {
             Method::Dropout | Method::Dvi => json!(small_updates),
-            Method::Cubature => json!([flow.updates, flow.rate]),
+            Method::Cubature if is_usual(&flow.init_var) => json!([flow.updates, flow.rate]),
+            Method::Cubature => json!([flow.updates, flow.rate, flow.init_var]),
             Method::MonteCarlo | Method::Bmm => json!([flow, particles]),
             Method::BmmPlus => json!(plus),
         };
@@ -191,6 +202,7 @@ fn design(split: &Split, search: &Search, drop: f64, flow: f64) -> Design {
         flow,
         updates: search.updates,
         rate: search.rate,
+        init_var: search.init_var,
     }
 }
 

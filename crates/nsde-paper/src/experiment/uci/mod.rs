@@ -13,7 +13,7 @@ use super::Experiment;
 use crate::cells::Order;
 use crate::run::Run;
 use anyhow::Result;
-use method::{Effort, Method, Plus, Search};
+use method::{Effort, Method, Plus, SHARP, Search};
 pub use report::summary;
 use report::{Results, Trial};
 use table::{SETS, Set, Table};
@@ -33,16 +33,19 @@ fn effort(run: &Run, set: &Set) -> Effort {
         updates: run.size(updates, 4),
         rate,
         rates: run.size(rates, &[0.0, 0.1]).to_vec(),
+        init_var: SHARP,
     };
+    // Where features say little, a start as wide as their spread keeps the model from growing sure of itself.
+    let wide = |search: Search| Search { init_var: 1.0, ..search };
     let (flow, plus) = match set.slug {
         "boston" => (search(400, 5e-3, &[0.05, 0.2, 0.4]), search(400, 5e-3, &[0.05, 0.2, 0.4])),
         "energy" => (search(2000, 5e-3, &[0.02, 0.05, 0.1]), search(2000, 5e-3, &[0.0, 0.02])),
         "concrete" => (search(1000, 1e-2, &[0.05, 0.1, 0.2]), search(1000, 1e-2, &[0.05, 0.1])),
-        "wine_red" => (search(500, 5e-3, &[0.1, 0.2, 0.4]), search(500, 5e-3, &[0.2, 0.4])),
+        "wine_red" => (wide(search(1500, 5e-3, &[0.1, 0.2, 0.4])), wide(search(1500, 5e-3, &[0.1, 0.2]))),
         "kin8nm" => (search(5000, 5e-3, &[0.0, 0.02]), search(3000, 5e-3, &[0.0])),
         "power" => (search(10_000, 1e-2, &[0.0, 0.02]), search(10_000, 1e-2, &[0.0])),
         "naval" => (search(10_000, 1e-2, &[0.0, 0.02]), search(20_000, 1e-2, &[0.0])),
-        _ => (search(15_000, 1e-2, &[0.0, 0.02]), search(15_000, 1e-2, &[0.0])),
+        _ => (search(30_000, 1e-2, &[0.0]), search(30_000, 1e-2, &[0.0])),
     };
     let plus = Plus {
         search: plus,
