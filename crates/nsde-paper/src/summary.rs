@@ -38,6 +38,12 @@ impl Csv {
     }
 }
 
+/// How many runs of `method` have a time: all that were finished, those without scores too.
+fn finished(times: &Csv, method: Method) -> usize {
+    let begin = format!("{}-run-", method.slug());
+    times.rows.iter().filter(|row| row.first().is_some_and(|cell| cell.starts_with(&begin))).count()
+}
+
 /// Ours beside the paper's, and how many runs ours has.
 pub fn cell(x: &[f64], factor: f64, paper: &str) -> String {
     let ours = match x.len() {
@@ -52,7 +58,7 @@ pub fn cell(x: &[f64], factor: f64, paper: &str) -> String {
 pub fn write(folder: &Path) -> Result<PathBuf> {
     let mut page = String::from(
         "# The paper's tables, and ours\n\nWritten by `nsde-paper summary` from the data files of the experiments. In each cell: **ours**, mean and \
-         standard error [number of runs or splits] / the paper's. A cell that was not run says so.\n\n",
+         standard error [number of runs or splits] / the paper's. A cell that was not run, or whose runs all diverged, says so.\n\n",
     );
     let scores = Csv::read(&folder.join("uci/scores.csv"))?;
     for (title, column, place) in
@@ -106,7 +112,9 @@ fn forecasts(folder: &Path) -> Result<String> {
     let mut header = vec!["method".to_owned()];
     let mut rows: Vec<Vec<String>> = Method::ALL.iter().map(|m| vec![m.name().to_owned()]).collect();
     for (name, file, few, published) in columns {
-        let scores = Csv::read(&folder.join(file))?;
+        let file = folder.join(file);
+        let scores = Csv::read(&file)?;
+        let times = Csv::read(&file.with_file_name("times.csv"))?;
         header.extend([format!("{name}: MSE"), "NLL".into()]);
         for (row, method) in rows.iter_mut().zip(Method::ALL) {
             let prediction = method.predictions()[0];
@@ -117,7 +125,12 @@ fn forecasts(folder: &Path) -> Result<String> {
             for (column, paper) in ["mse", "nll"].into_iter().zip(paper) {
                 let x = scores.values(&wanted, column);
                 let known = column == "nll" && prediction == "mean";
-                row.push(if known { "–".into() } else { cell(&x, 1.0, paper) });
+                let shown = cell(&x, 1.0, paper);
+                row.push(match x.is_empty() && finished(&times, method) > 0 {
+                    _ if known => "–".into(),
+                    true => shown.replace("not run", "diverged"),
+                    false => shown,
+                });
             }
         }
     }
@@ -138,6 +151,16 @@ mod tests {
         let x = csv.values(&[("set", "a"), ("flow", "2")], "nll");
         assert_eq!(cell(&x, 1.0, "2.37(0.03)"), "**2.00(0.50)** [2] / 2.37(0.03)");
         assert_eq!(cell(&csv.values(&[("set", "b")], "nll"), 1.0, ""), "not run");
+    }
+
+    #[test]
+    fn a_run_without_scores_diverged() {
+        let folder = tempfile::tempdir().unwrap();
+        let air = folder.path().join("air-quality");
+        std::fs::create_dir(&air).unwrap();
+        std::fs::write(air.join("times.csv"), "cell,seconds\ncubature-run-0,250.9\n").unwrap();
+        let page = std::fs::read_to_string(write(folder.path()).unwrap()).unwrap();
+        assert!(page.contains("diverged / 37.84(0.39)") && page.contains("not run / 34.30(0.50)"), "{page}");
     }
 
     #[test]
