@@ -118,23 +118,12 @@ pub fn evaluate(
     seed: u64,
 ) -> Result<Vec<Line>> {
     let tests = [Test { data: test, columns: None }];
-    Ok(evaluate_all(protocol, method, train, None, &tests, seed)?.remove(0))
+    Ok(evaluate_all(method.predictions(), protocol, method, train, None, &tests, seed)?.remove(0))
 }
 
-/// The same for several tests of one training, with weights chosen on the data `held_out`: the lines of each test.
+/// The same for some ways to predict and several tests of one training, with weights chosen on the data `held_out`: the
+/// lines of each test.
 pub fn evaluate_all(
-    protocol: &Protocol,
-    method: Method,
-    train: &Dataset,
-    held_out: Option<&Dataset>,
-    tests: &[Test<'_>],
-    seed: u64,
-) -> Result<Vec<Vec<Line>>> {
-    evaluate_by(method.predictions(), protocol, method, train, held_out, tests, seed)
-}
-
-/// The same for some ways to predict.
-fn evaluate_by(
     predictions: &[&'static str],
     protocol: &Protocol,
     method: Method,
@@ -179,7 +168,7 @@ pub fn trial(
     seed: u64,
 ) -> Result<Option<f64>> {
     let tests = [Test { data: test, columns: None }];
-    let found = evaluate_by(&[method.plain()], protocol, method, train, held_out, &tests, seed)?.remove(0);
+    let found = evaluate_all(&[method.plain()], protocol, method, train, held_out, &tests, seed)?.remove(0);
     Ok(found.last().map(|line| line.scored.nll.unwrap_or(line.scored.mse)))
 }
 

@@ -89,7 +89,7 @@ fn run(run: &Run) -> Result<()> {
 
     let contest = Contest::hold(run, &settings.protocol, &settings, |method, seed| {
         let protocol = settings.protocol.with(&method.usual(&settings.protocol.fit));
-        evaluate_all(&protocol, method, &train, Some(&held_out), &tests, seed)
+        evaluate_all(method.predictions(), &protocol, method, &train, Some(&held_out), &tests, seed)
     })?;
     report(run, &settings, &contest, &train, &test)
 }

@@ -63,7 +63,15 @@ fn run(run: &Run) -> Result<()> {
         let mut scores = Vec::new();
         for (fit, test) in choices.of(method, &settings.protocol.fit).iter().zip(tests) {
             let protocol = settings.protocol.with(fit);
-            scores.extend(evaluate_all(&protocol, method, &train, Some(&held_out), &[test], seed)?);
+            scores.extend(evaluate_all(
+                method.predictions(),
+                &protocol,
+                method,
+                &train,
+                Some(&held_out),
+                &[test],
+                seed,
+            )?);
         }
         Ok(scores)
     })?;
