@@ -2,6 +2,7 @@
 //!
 //! ```json
 //! "head": {"type": "linear", "start": "embedding", "steps": 8}
+//! "head": {"type": "mixture", "start": "features", "steps": 8}
 //! "head": {"type": "softmax", "objective": "expected", "start": "zero", "steps": 1}
 //! ```
 //!
@@ -9,6 +10,7 @@
 //! | --- | --- | --- |
 //! | `head.weight`, `head.bias` | `[O, D]`, `[O]` | always |
 //! | `head.noise` | `[O]` | log-variances, a linear head with observation noise |
+//! | `head.noise` | `[K, O]` | log-variances, a mixture; `head.weight` has `K (O + 1)` rows, the last `K` for its weights |
 //! | `embed.weight`, `embed.bias` | `[D, F]`, `[D]` | start `embedding` |
 //! | `embed.bias` | `[D]` | start `learned`: an embedding of no features |
 
@@ -83,7 +85,7 @@ pub(super) fn expect_kind(description: &Map<String, Value>, kind: &str) -> Resul
     match description.get("type").and_then(Value::as_str) {
         Some(found) if found == kind => Ok(()),
         Some(found) => Err(refuse(format!("`type` is \"{found}\", but a \"{kind}\" head was asked for"))),
-        None => Err(refuse("`type` is missing; it is \"linear\" or \"softmax\"".into())),
+        None => Err(refuse("`type` is missing; it is \"linear\", \"mixture\" or \"softmax\"".into())),
     }
 }
 

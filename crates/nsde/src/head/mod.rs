@@ -31,11 +31,13 @@ mod affine;
 mod expectation;
 mod file;
 mod layer;
+mod mixture;
 mod regression;
 mod softmax;
 mod start;
 
 pub use layer::{Example, SdeLayer};
+pub use mixture::MixtureHead;
 pub use regression::LinearHead;
 pub use softmax::{SoftmaxHead, SoftmaxObjective};
 pub use start::Start;
@@ -48,15 +50,18 @@ use std::collections::BTreeMap;
 
 /// What turns the Gaussian `x ~ N(mean, cov)` at the end of a flow into a prediction.
 ///
-/// The set is closed, as models are saved: [`LinearHead`] and [`SoftmaxHead`].
+/// The set is closed, as models are saved: [`LinearHead`], [`MixtureHead`] and [`SoftmaxHead`].
 pub trait Head: sealed::Sealed + Clone + Sync {
     /// What is observed: a vector, or the number of a class.
     type Target: ?Sized + Sync;
-    /// What is predicted: a Gaussian, or the probabilities of the classes.
+    /// What is predicted: a Gaussian, a mixture of some, or the probabilities of the classes.
     type Prediction: Send;
 
     /// The affine map `W x + b` it begins with.
     fn linear(&self) -> &Linear;
+
+    /// Numbers in a target: the outputs of a regression, one for a class.
+    fn targets(&self) -> usize;
 
     /// Number of parameters.
     fn parameter_count(&self) -> usize {
@@ -99,5 +104,6 @@ mod sealed {
     /// Keeps the set of heads closed.
     pub trait Sealed {}
     impl Sealed for super::LinearHead {}
+    impl Sealed for super::MixtureHead {}
     impl Sealed for super::SoftmaxHead {}
 }

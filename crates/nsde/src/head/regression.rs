@@ -54,6 +54,10 @@ impl Head for LinearHead {
         &self.linear
     }
 
+    fn targets(&self) -> usize {
+        self.linear.output()
+    }
+
     fn parameters(&self) -> Vec<f64> {
         [self.linear.weight(), self.linear.bias(), self.noise().unwrap_or_default()].concat()
     }
@@ -126,9 +130,30 @@ impl Head for LinearHead {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use nsde_check::{assert_close, directional, random_spd, random_vec, seeded};
+
+    /// `pull` against differences of `nll` in a random direction of state and parameters.
+    pub(in super::super) fn check_pull<H: Head<Target = [f64]>>(head: &H, d: usize, seed: u64) {
+        let rng = &mut seeded(seed + 100);
+        let (n, o) = (head.parameter_count(), head.targets());
+        let (mean, cov, target) = (random_vec(d, rng), random_spd(d, d + 1, rng), random_vec(o, rng));
+        let (mean_v, cov_v, par_v) = (random_vec(d, rng), random_spd(d, d, rng), random_vec(n, rng));
+        let (mut mean_bar, mut cov_bar, mut grad) = (vec![0.0; d], vec![0.0; d * d], vec![0.0; n]);
+        let value = head.pull(&mean, &cov, &target, 0.7, &mut mean_bar, &mut cov_bar, &mut grad).unwrap();
+        assert_close(value, head.nll(&mean, &cov, &target).unwrap(), 1e-15);
+        let along =
+            |x: &[f64], v: &[f64], t: f64| -> Vec<f64> { x.iter().zip(v).map(|(x, v)| x + t * v).collect() };
+        let f = |t: f64| {
+            let mut moved = head.clone();
+            moved.set_parameters(&along(&head.parameters(), &par_v, t)).unwrap();
+            0.7 * moved.nll(&along(&mean, &mean_v, t), &along(&cov, &cov_v, t), &target).unwrap()
+        };
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let pulled = dot(&mean_bar, &mean_v) + dot(&cov_bar, &cov_v) + dot(&grad, &par_v);
+        assert_close(directional(f, 1e-4), pulled, 1e-6);
+    }
 
     #[test]
     fn pull_is_the_adjoint_of_the_likelihood() {
@@ -139,24 +164,8 @@ mod tests {
             if seed % 2 == 1 {
                 head = head.with_noise(random_vec(o, rng)).unwrap();
             }
-            let n = head.parameter_count();
-            assert_eq!(n, o * (d + 1) + if seed % 2 == 1 { o } else { 0 });
-            let (mean, cov, target) = (random_vec(d, rng), random_spd(d, d + 1, rng), random_vec(o, rng));
-            let (mean_v, cov_v, par_v) = (random_vec(d, rng), random_spd(d, d, rng), random_vec(n, rng));
-            let (mut mean_bar, mut cov_bar, mut grad) = (vec![0.0; d], vec![0.0; d * d], vec![0.0; n]);
-            let value = head.pull(&mean, &cov, &target, 0.7, &mut mean_bar, &mut cov_bar, &mut grad).unwrap();
-            assert_close(value, head.nll(&mean, &cov, &target).unwrap(), 1e-15);
-            let along = |x: &[f64], v: &[f64], t: f64| -> Vec<f64> {
-                x.iter().zip(v).map(|(x, v)| x + t * v).collect()
-            };
-            let f = |t: f64| {
-                let mut moved = head.clone();
-                moved.set_parameters(&along(&head.parameters(), &par_v, t)).unwrap();
-                0.7 * moved.nll(&along(&mean, &mean_v, t), &along(&cov, &cov_v, t), &target).unwrap()
-            };
-            let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-            let pulled = dot(&mean_bar, &mean_v) + dot(&cov_bar, &cov_v) + dot(&grad, &par_v);
-            assert_close(directional(f, 1e-4), pulled, 1e-6);
+            assert_eq!(head.parameter_count(), o * (d + 1) + if seed % 2 == 1 { o } else { 0 });
+            check_pull(&head, d, seed);
         }
     }
 

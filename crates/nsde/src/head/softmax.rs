@@ -75,6 +75,10 @@ impl Head for SoftmaxHead {
         &self.linear
     }
 
+    fn targets(&self) -> usize {
+        1
+    }
+
     fn parameters(&self) -> Vec<f64> {
         [self.linear.weight(), self.linear.bias()].concat()
     }

@@ -5,26 +5,25 @@
 
 use super::supervised::{SupervisedTask, finite, whole_rows};
 use crate::error::{Result, dimension};
-use crate::gaussian::Gaussian;
 use crate::head::{Head, LinearHead, SdeLayer};
 
 /// Features `[N, F]` and targets `[N, O]` to be fitted, some of them held out.
 ///
 /// Everything is in the units it is given in: standardise before, and add `Σ log std` of the targets to a
 /// likelihood that shall be in their old units.
-pub type RegressionTask = SupervisedTask<LinearHead, Vec<f64>>;
+pub type RegressionTask<H = LinearHead> = SupervisedTask<H, Vec<f64>>;
 
-impl RegressionTask {
+impl<H: Head<Target = [f64]>> RegressionTask<H> {
     /// Takes features and targets row by row; the rows `held_out` are for validation only.
     pub fn new(
-        layer: SdeLayer<LinearHead>,
+        layer: SdeLayer<H>,
         features: Vec<f64>,
         targets: Vec<f64>,
         held_out: &[usize],
     ) -> Result<Self> {
         layer.check()?;
         dimension("regression: control inputs of the SDE", 0, layer.sde.inputs())?;
-        let outputs = layer.head.linear().output();
+        let outputs = layer.head.targets();
         let count = whole_rows("targets", &targets, outputs)?;
         dimension("features of all rows", count * layer.start.features(layer.sde.state()), features.len())?;
         finite("feature", &features)?;
@@ -33,8 +32,8 @@ impl RegressionTask {
         Self::split(layer, features, Vec::new(), targets, held_out)
     }
 
-    /// Predictive mean and covariance of the targets for each row of `features`.
-    pub fn predict(&self, parameters: &[f64], features: &[f64]) -> Result<Vec<Gaussian>> {
+    /// What the head predicts of the targets for each row of `features`.
+    pub fn predict(&self, parameters: &[f64], features: &[f64]) -> Result<Vec<H::Prediction>> {
         self.predict_rows(parameters, features)
     }
 }

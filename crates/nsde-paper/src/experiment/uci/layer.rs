@@ -2,12 +2,11 @@
 
 use super::table::Part;
 use anyhow::Result;
-use nsde::head::{LinearHead, SdeLayer, Start};
+use nsde::head::{Head, LinearHead, MixtureHead, SdeLayer, Start};
 use nsde::train::{Progress, RegressionTask, TrainOptions, TrainState, advance};
-use nsde::{Diffusion, Gaussian, Layer, Linear, Network, NeuralSde, Options, Precision};
+use nsde::{Diffusion, Layer, Linear, Network, NeuralSde, Options, Precision};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use serde::Serialize;
 
 /// Step of Euler–Maruyama, in seconds.
 pub const DT: f64 = 0.5;
@@ -17,8 +16,13 @@ const CALM: f64 = 0.1;
 /// What the softplus of the diffusion sees at first: noise of 0.13.
 const QUIET: f64 = -2.0;
 
+/// The Gaussians of a mixture begin within this distance of the mean answer, in deviations of the answers, ...
+const SPREAD: f64 = 1.5;
+/// ... each with noise of this logarithm of its variance.
+const MIXTURE_NOISE: f64 = -2.0;
+
 /// Networks and training.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Design {
     /// Width of the state; the features are embedded by a learned affine map if it is not their number.
     pub state: usize,
@@ -26,8 +30,6 @@ pub struct Design {
     pub hidden: usize,
     /// Width of the diffusion's hidden layer.
     pub noise_hidden: usize,
-    /// The head has noise of its own.
-    pub head_noise: bool,
     /// Probability to keep a hidden unit.
     pub keep: f64,
     /// Flow time in seconds.
@@ -38,22 +40,48 @@ pub struct Design {
     pub rate: f64,
     /// Variance of a start.
     pub init_var: f64,
+    /// What follows the hidden layers.
+    pub activation: Layer,
 }
 
 /// What training on a part with some rows held out found.
-pub struct Trained {
+pub struct Trained<H> {
     /// The layer with the best weights.
-    pub layer: SdeLayer<LinearHead>,
+    pub layer: SdeLayer<H>,
     /// Best NLL on the rows held out, in standard units, and the update it was found at.
     pub best: Option<(f64, usize)>,
 }
 
+/// The paper's head: `D + 1` parameters.
+pub fn affine(state: usize, rng: &mut ChaCha8Rng) -> Result<LinearHead> {
+    Ok(LinearHead::new(Linear::random(state, 1, rng)?))
+}
+
+/// A head of several Gaussians side by side.
+pub fn mixture(components: usize, state: usize, rng: &mut ChaCha8Rng) -> Result<MixtureHead> {
+    let random = Linear::random(state, 2 * components, rng)?;
+    let mut bias = random.bias().to_vec();
+    for (k, b) in bias.iter_mut().take(components).enumerate() {
+        *b = SPREAD * ((2 * k + 1) as f64 / components as f64 - 1.0);
+    }
+    let linear = Linear::new(state, 2 * components, random.weight().to_vec(), bias)?;
+    Ok(MixtureHead::new(linear, vec![MIXTURE_NOISE; components], components)?)
+}
+
 impl Design {
-    fn layer(&self, dim: usize, method: nsde::Method, seed: u64) -> Result<SdeLayer<LinearHead>> {
+    fn layer<H>(
+        &self,
+        dim: usize,
+        method: nsde::Method,
+        seed: u64,
+        head: impl Fn(usize, &mut ChaCha8Rng) -> Result<H>,
+    ) -> Result<SdeLayer<H>> {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let state = self.state;
-        let drift = Network::perceptron(state, &[self.hidden], state, Layer::Relu, self.keep, rng)?;
-        let noise = Network::perceptron(state, &[self.noise_hidden], state, Layer::Relu, self.keep, rng)?;
+        let net = |hidden: usize, rng: &mut ChaCha8Rng| {
+            Network::perceptron(state, &[hidden], state, self.activation.clone(), self.keep, rng)
+        };
+        let (drift, noise) = (net(self.hidden, rng)?, net(self.noise_hidden, rng)?);
         // A softplus at the end: a linear one may cross zero, where the model would be sure of everything.
         let mut noise = scale_last(noise, CALM, Some(QUIET))?.layers().to_vec();
         noise.push(Layer::Softplus);
@@ -63,19 +91,23 @@ impl Design {
             true => Start::Features,
             false => Start::Embedding(Linear::random(dim, state, rng)?),
         };
-        let mut head = LinearHead::new(Linear::random(state, 1, rng)?);
-        if self.head_noise {
-            head = head.with_noise(vec![-4.0])?;
-        }
+        let head = head(state, rng)?;
         let steps = (self.flow / DT).round() as usize;
         let options = Options { method, precision: Precision::F32, ..Options::default() };
         Ok(SdeLayer { start, sde, head, dt: DT, steps, init_var: self.init_var, options })
     }
 
     /// Trains on `part` without the rows `held_out`, and keeps the weights that are best on these.
-    pub fn train(&self, part: &Part, held_out: &[usize], method: nsde::Method, seed: u64) -> Result<Trained> {
+    pub fn train<H: Head<Target = [f64]>>(
+        &self,
+        head: impl Fn(usize, &mut ChaCha8Rng) -> Result<H>,
+        part: &Part,
+        held_out: &[usize],
+        method: nsde::Method,
+        seed: u64,
+    ) -> Result<Trained<H>> {
         let dim = part.x.len() / part.rows();
-        let layer = self.layer(dim, method, seed)?;
+        let layer = self.layer(dim, method, seed, head)?;
         let task = RegressionTask::new(layer, part.x.clone(), part.y.clone(), held_out)?;
         let how = TrainOptions {
             steps: self.updates,
@@ -104,7 +136,7 @@ fn scale_last(net: Network, factor: f64, bias: Option<f64>) -> Result<Network> {
 }
 
 /// Predictions for the rows of `x` in double precision, by `method`.
-pub fn predict(layer: &SdeLayer<LinearHead>, x: &[f64], method: nsde::Method) -> Result<Vec<Gaussian>> {
+pub fn predict<H: Head>(layer: &SdeLayer<H>, x: &[f64], method: nsde::Method) -> Result<Vec<H::Prediction>> {
     let options = Options { method, ..Options::default() };
     let layer = SdeLayer { options, ..layer.clone() };
     let dim = layer.start.features(layer.sde.state());

@@ -2,12 +2,13 @@
 
 use super::dropout::Dropout;
 use super::dvi::Dvi;
-use super::layer::{Design, Trained, predict};
+use super::layer::{Design, Trained, affine, mixture, predict};
 use super::score::{Line, gaussians, mixtures, sampled, scored};
 use super::table::{Part, Split};
 use anyhow::Result;
-use nsde::head::{LinearHead, SdeLayer};
-use nsde::{Gaussian, Unscented};
+use nsde::head::SdeLayer;
+use nsde::metric::Mixture;
+use nsde::{Gaussian, Layer, Unscented};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -64,6 +65,9 @@ pub struct Search {
     /// Variance of a start; the key of a cell has it only where it is not the usual one.
     #[serde(skip_serializing_if = "is_usual")]
     pub init_var: f64,
+    /// SiLU in place of ReLU in the hidden layers; in the key only where it is so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub smooth: bool,
 }
 
 /// Variance of a start: features are what they are.
@@ -80,6 +84,8 @@ pub struct Plus {
     pub search: Search,
     /// Members of its ensemble.
     pub members: usize,
+    /// Gaussians that the head of a member mixes.
+    pub components: usize,
     /// Width of the drift's hidden layer.
     pub hidden: usize,
     /// Flow time.
@@ -92,6 +98,7 @@ impl Effort {
         let Effort { small_updates, flow, plus, held_out, particles, rows } = self;
         let own = match method {
             Method::Dropout | Method::Dvi => json!(small_updates),
+            Method::Cubature if flow.smooth => json!([flow.updates, flow.rate, flow.init_var, "smooth"]),
             Method::Cubature if is_usual(&flow.init_var) => json!([flow.updates, flow.rate]),
             Method::Cubature => json!([flow.updates, flow.rate, flow.init_var]),
             Method::MonteCarlo | Method::Bmm => json!([flow, particles]),
@@ -197,12 +204,12 @@ fn design(split: &Split, search: &Search, drop: f64, flow: f64) -> Design {
         state: split.dim,
         hidden: 40,
         noise_hidden: 10,
-        head_noise: false,
         keep: 1.0 - drop,
         flow,
         updates: search.updates,
         rate: search.rate,
         init_var: search.init_var,
+        activation: if search.smooth { Layer::Silu } else { Layer::Relu },
     }
 }
 
@@ -212,7 +219,7 @@ fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed
     let held_out = split.train.fold(0, FOLDS, effort.held_out, seed);
     let train = |rate: f64, flow: f64| {
         let design = design(split, &effort.flow, rate, flow);
-        design.train(&split.train, &held_out, method, seed)
+        design.train(affine, &split.train, &held_out, method, seed)
     };
     let (rate, shortest, mut search) = choose(rates, FLOWS[0], |rate| train(rate, FLOWS[0]))?;
     let mut layers = vec![shortest];
@@ -231,17 +238,17 @@ fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed
     Ok(Found { lines, search })
 }
 
-fn tried(rate: f64, flow: f64, trained: &Trained) -> Tried {
+fn tried<H>(rate: f64, flow: f64, trained: &Trained<H>) -> Tried {
     let (nll, updates) = trained.best.unwrap_or((f64::MAX, 1));
     Tried { rate, flow: Some(flow), updates, nll, chosen: false }
 }
 
 /// Trains with every dropout rate: the best one, its layer, and all that was tried.
-fn choose(
+fn choose<H>(
     rates: &[f64],
     flow: f64,
-    train: impl Fn(f64) -> Result<Trained>,
-) -> Result<(f64, SdeLayer<LinearHead>, Vec<Tried>)> {
+    train: impl Fn(f64) -> Result<Trained<H>>,
+) -> Result<(f64, SdeLayer<H>, Vec<Tried>)> {
     let mut layers = Vec::new();
     let mut search = Vec::new();
     for &rate in rates {
@@ -265,32 +272,32 @@ fn mark_best(search: &mut [Tried]) -> usize {
     best
 }
 
-/// Everything we have: noise in the head, a wider state behind a learned embedding, and
+/// Everything we have: several Gaussians with noise of their own in the head, a state of another width behind a learned embedding, and
 /// an ensemble whose members are each stopped early on a tenth of the training rows of their own.
 fn plus(split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
-    let Plus { search: how, members, hidden, flow } = &effort.plus;
+    let Plus { search: how, members, components, hidden, flow } = &effort.plus;
     let train = |rate: f64, k: usize| {
         let held_out = split.train.fold(k, FOLDS, effort.held_out, seed);
         let seed = seed.wrapping_add(k as u64);
-        let design = Design {
-            state: PLUS_STATE,
-            hidden: *hidden,
-            head_noise: true,
-            ..design(split, how, rate, *flow)
-        };
-        design.train(&split.train, &held_out, nsde::Method::Bmm, seed)
+        let design = Design { state: PLUS_STATE, hidden: *hidden, ..design(split, how, rate, *flow) };
+        let head = |state: usize, rng: &mut _| mixture(*components, state, rng);
+        design.train(head, &split.train, &held_out, nsde::Method::Bmm, seed)
     };
     let (rate, first, search) = choose(&how.rates, *flow, |rate| train(rate, 0))?;
     let mut layers = vec![first];
     for k in 1..*members {
         layers.push(train(rate, k)?.layer);
     }
-    let mut laws: Vec<Vec<Gaussian>> = vec![Vec::new(); split.test.rows()];
+    let mut parts: Vec<(Vec<f64>, Vec<Gaussian>)> = vec![Default::default(); split.test.rows()];
     for layer in &layers {
         let predicted = predict(layer, &split.test.x, nsde::Method::Bmm)?;
-        laws.iter_mut().zip(predicted).for_each(|(law, p)| law.push(p));
+        for ((weights, laws), member) in parts.iter_mut().zip(predicted) {
+            weights.extend(member.weights().iter().map(|w| w / layers.len() as f64));
+            laws.extend_from_slice(member.components());
+        }
     }
-    Ok(Found { lines: vec![mixtures(laws, split)?], search })
+    let laws: Result<Vec<Mixture>, _> = parts.into_iter().map(|(w, laws)| Mixture::new(w, laws)).collect();
+    Ok(Found { lines: vec![mixtures(&laws?, split)?], search })
 }
 
 /// Width of the state of BMM+.
@@ -313,8 +320,9 @@ fn dropout(split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
     let (rate, noise) = (search[best].rate, variances[best]);
     let samples = Dropout::train(&split.train, rate, effort.small_updates, seed)?.predict(&split.test)?;
     let law = |y: &f64| Gaussian { mean: vec![*y], cov: vec![noise] };
-    let laws = samples.iter().map(|row| row.iter().map(law).collect()).collect();
-    Ok(Found { lines: vec![mixtures(laws, split)?], search })
+    let laws: Result<Vec<Mixture>, _> =
+        samples.iter().map(|row| Mixture::equal(row.iter().map(law).collect())).collect();
+    Ok(Found { lines: vec![mixtures(&laws?, split)?], search })
 }
 
 /// Mean NLL of mixtures of `N(sample, noise)`.

@@ -39,11 +39,11 @@ pub fn gaussians(flow: Option<f64>, laws: &[Gaussian], split: &Split) -> Result<
     scored(flow, &pick(|l| l.mean[0]), &pick(|l| l.cov[0]), split)
 }
 
-/// Scores mixtures with equal weights; the coverage is that of the Gaussians with their moments.
-pub fn mixtures(laws: Vec<Vec<Gaussian>>, split: &Split) -> Result<Line> {
+/// Scores mixtures; the coverage is that of the Gaussians with their moments.
+pub fn mixtures(laws: &[Mixture], split: &Split) -> Result<Line> {
     let mut judge = Judge::default();
-    for (law, y) in laws.into_iter().zip(&split.test.y) {
-        judge.mixture(&Mixture::equal(law)?, &[*y])?;
+    for (law, y) in laws.iter().zip(&split.test.y) {
+        judge.mixture(law, &[*y])?;
     }
     let s = judge.scored();
     Ok(Line {
