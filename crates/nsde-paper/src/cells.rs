@@ -88,7 +88,7 @@ impl Run {
         for (name, cell) in cells {
             found.push(self.finished(name, &key(cell)?));
         }
-        let part = |name: &str| self.only.as_deref().is_none_or(|part| name.starts_with(part));
+        let part = |name: &str| self.only.as_deref().is_none_or(|part| belongs(name, part));
         let chosen: Vec<bool> =
             cells.iter().enumerate().map(|(n, (name, _))| n < most && part(name)).collect();
         let count = chosen.iter().zip(&found).filter(|(chosen, f)| **chosen || f.is_some()).count();
@@ -159,6 +159,17 @@ impl Run {
     }
 }
 
+/// Whether a cell belongs to what a user named: a set (`energy`), a method on it (`energy-bmm`, which is not
+/// `energy-bmm-plus`), or the cell itself.
+fn belongs(name: &str, part: &str) -> bool {
+    let Some(rest) = name.strip_prefix(part) else { return false };
+    let numbered = || {
+        let number = rest.strip_prefix("-run").unwrap_or(rest).strip_prefix('-');
+        number.is_some_and(|n| n.parse::<usize>().is_ok())
+    };
+    rest.is_empty() || numbered() || (rest.starts_with('-') && !part.contains('-'))
+}
+
 /// The finished cells of an experiment in one file, a line each: with it, results that took many starts on several
 /// machines can be taken up from the repository.
 const PACK: &str = "cells.jsonl";
@@ -225,6 +236,25 @@ fn together<I: Send, T: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_is_a_set_a_method_or_a_cell() {
+        let yes = [
+            ("energy-bmm-1", "energy"),
+            ("energy-bmm-plus-1", "energy"),
+            ("energy-bmm-1", "energy-bmm"),
+            ("energy-bmm-plus-1", "energy-bmm-plus"),
+            ("mnist-lstm-run-0", "mnist-lstm"),
+            ("energy-bmm-1", "energy-bmm-1"),
+        ];
+        assert!(yes.iter().all(|(name, part)| belongs(name, part)));
+        let no = [
+            ("energy-bmm-plus-1", "energy-bmm"),
+            ("energy-bmm-10", "energy-bmm-1"),
+            ("energy-bmm-1", "ener"),
+        ];
+        assert!(!no.iter().any(|(name, part)| belongs(name, part)));
+    }
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn run(folder: &std::path::Path, seed: u64) -> Run {

@@ -50,8 +50,8 @@ struct Args {
     /// Repetitions, in place of the experiment's own number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
-    /// Of `uci` and `classification`, only what begins so: `boston`, `energy-bmm`, `mnist-lstm`; what is finished stays on
-    /// the page
+    /// Of `uci` and `classification`, only a set, a method on it, or one cell: `boston`, `energy-bmm`, `mnist-lstm`,
+    /// `energy-bmm-3`; what is finished stays on the page
     #[arg(long, value_name = "PART")]
     only: Option<String>,
     /// Where the folder of the experiment goes [default: results]

@@ -53,10 +53,8 @@ impl<'a> Outcome<'a> {
 
     /// Writes `NAME.csv`.
     pub fn data(&mut self, name: &str, about: &str, header: &[&str], rows: &[Vec<String>]) -> Result<()> {
-        let mut text = header.join(",") + "\n";
-        for row in rows {
-            text += &(row.join(",") + "\n");
-        }
+        let mut text = csv_line(header);
+        rows.iter().for_each(|row| text += &csv_line(row));
         self.file(&format!("{name}.csv"), about, text.as_bytes())
     }
 
@@ -134,10 +132,32 @@ impl<'a> Outcome<'a> {
     }
 }
 
+/// A line of CSV: what holds a comma or a quotation mark is quoted.
+fn csv_line(fields: &[impl AsRef<str>]) -> String {
+    let quoted = |field: &str| match field.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_owned(),
+    };
+    fields.iter().map(|f| quoted(f.as_ref())).collect::<Vec<_>>().join(",") + "\n"
+}
+
 /// A table in Markdown; nothing if it has no rows.
 pub fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
     let mut text = line(header.to_vec()) + &line(vec!["---"; header.len()]);
     rows.iter().for_each(|row| text += &line(row.iter().map(String::as_str).collect()));
     if rows.is_empty() { String::new() } else { text + "\n" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::csv_line;
+
+    #[test]
+    fn names_with_commas_stay_one_field() {
+        assert_eq!(
+            csv_line(&["a", "rate 1, decay 2", "say \"no\""]),
+            "a,\"rate 1, decay 2\",\"say \"\"no\"\"\"\n"
+        );
+    }
 }

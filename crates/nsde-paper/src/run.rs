@@ -19,7 +19,7 @@ pub struct Run {
     pub seed: u64,
     /// Repetitions, if the user chose their number.
     pub runs: Option<usize>,
-    /// What the names of cells begin with that are computed, if the user chose a part.
+    /// The set, method or cell that is computed, if the user chose a part.
     pub only: Option<String>,
     /// The folder of the results.
     pub folder: PathBuf,

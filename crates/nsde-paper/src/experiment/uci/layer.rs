@@ -40,8 +40,6 @@ pub struct Design {
     pub rate: f64,
     /// Variance of a start.
     pub init_var: f64,
-    /// What follows the hidden layers.
-    pub activation: Layer,
 }
 
 /// What training on a part with some rows held out found.
@@ -79,7 +77,7 @@ impl Design {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let state = self.state;
         let net = |hidden: usize, rng: &mut ChaCha8Rng| {
-            Network::perceptron(state, &[hidden], state, self.activation.clone(), self.keep, rng)
+            Network::perceptron(state, &[hidden], state, Layer::Relu, self.keep, rng)
         };
         let (drift, noise) = (net(self.hidden, rng)?, net(self.noise_hidden, rng)?);
         // A softplus at the end: a linear one may cross zero, where the model would be sure of everything.

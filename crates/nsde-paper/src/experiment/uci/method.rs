@@ -8,7 +8,7 @@ use super::table::{Part, Split};
 use anyhow::Result;
 use nsde::head::SdeLayer;
 use nsde::metric::Mixture;
-use nsde::{Gaussian, Layer, Unscented};
+use nsde::{Gaussian, Unscented};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -51,6 +51,8 @@ pub struct Effort {
     pub particles: Vec<usize>,
     /// Most training rows, for a first look.
     pub rows: Option<usize>,
+    /// Features further than this from the mean, in deviations, are moved there.
+    pub clip: Option<f64>,
 }
 
 /// What is tried on rows held out.
@@ -65,9 +67,6 @@ pub struct Search {
     /// Variance of a start; the key of a cell has it only where it is not the usual one.
     #[serde(skip_serializing_if = "is_usual")]
     pub init_var: f64,
-    /// SiLU in place of ReLU in the hidden layers; in the key only where it is so.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub smooth: bool,
 }
 
 /// Variance of a start: features are what they are.
@@ -95,16 +94,19 @@ pub struct Plus {
 impl Effort {
     /// All that the results of `method` depend on, and nothing else.
     pub fn of(&self, method: Method) -> serde_json::Value {
-        let Effort { small_updates, flow, plus, held_out, particles, rows } = self;
+        let Effort { small_updates, flow, plus, held_out, particles, rows, clip } = self;
         let own = match method {
             Method::Dropout | Method::Dvi => json!(small_updates),
-            Method::Cubature if flow.smooth => json!([flow.updates, flow.rate, flow.init_var, "smooth"]),
             Method::Cubature if is_usual(&flow.init_var) => json!([flow.updates, flow.rate]),
             Method::Cubature => json!([flow.updates, flow.rate, flow.init_var]),
             Method::MonteCarlo | Method::Bmm => json!([flow, particles]),
             Method::BmmPlus => json!(plus),
         };
-        json!({ "recipe": RECIPE, "own": own, "held_out": held_out, "rows": rows })
+        let mut key = json!({ "recipe": RECIPE, "own": own, "held_out": held_out, "rows": rows });
+        if let Some(clip) = clip {
+            key["clip"] = json!(clip);
+        }
+        key
     }
 }
 
@@ -209,7 +211,6 @@ fn design(split: &Split, search: &Search, drop: f64, flow: f64) -> Design {
         updates: search.updates,
         rate: search.rate,
         init_var: search.init_var,
-        activation: if search.smooth { Layer::Silu } else { Layer::Relu },
     }
 }
 

@@ -77,8 +77,9 @@ impl Table {
         Ok(Table { dim: set.dim, rows, splits })
     }
 
-    /// Split `number`, in standard units, with no more than `most` training rows if there is a limit.
-    pub fn split(&self, number: usize, most: Option<usize>) -> Split {
+    /// Split `number`, in standard units, with no more than `most` training rows if there is a limit, and with
+    /// features no further than `clip` from the mean.
+    pub fn split(&self, number: usize, most: Option<usize>, clip: Option<f64>) -> Split {
         let mut is_test = vec![false; self.rows.len()];
         self.splits[number].iter().for_each(|i| is_test[*i] = true);
         let mut train: Vec<&Vec<f64>> =
@@ -95,8 +96,9 @@ impl Table {
             .collect();
         let part = |rows: &[&Vec<f64>]| {
             let unit = |r: &Vec<f64>, j: usize| (r[j] - mean[j]) / scale[j];
+            let clipped = |z: f64| clip.map_or(z, |most| z.clamp(-most, most));
             Part {
-                x: rows.iter().flat_map(|r| (0..self.dim).map(|j| unit(r, j))).collect(),
+                x: rows.iter().flat_map(|r| (0..self.dim).map(|j| clipped(unit(r, j)))).collect(),
                 y: rows.iter().map(|r| unit(r, self.dim)).collect(),
             }
         };
@@ -145,7 +147,7 @@ mod tests {
     fn a_split_is_standardised_by_its_training_rows_alone() {
         let rows = vec![vec![1.0, 7.0, 10.0], vec![3.0, 7.0, 30.0], vec![9.0, 7.0, 20.0]];
         let table = Table { dim: 2, rows, splits: vec![vec![2]] };
-        let split = table.split(0, None);
+        let split = table.split(0, None, None);
         assert_eq!((split.train.x, split.train.y), (vec![-1.0, 0.0, 1.0, 0.0], vec![-1.0, 1.0]));
         assert_eq!((split.test.x, split.test.y, split.scale), (vec![7.0, 0.0], vec![0.0], 10.0));
     }
