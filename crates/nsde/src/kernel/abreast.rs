@@ -93,9 +93,9 @@ impl<T: Real> WithSimd for Gram<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Gram { out, resid, jac_t } = self;
-        let (n, stride) = (out.rows, out.stride);
-        for (band, to) in out.data.chunks_mut(BAND * stride).enumerate() {
-            let rows = band * BAND..n.min((band + 1) * BAND);
+        let stride = out.stride;
+        for rows in bands(out.rows, BAND) {
+            let to = &mut out.data[rows.start * stride..rows.end * stride];
             gram_rows::<T, S>(simd, to, stride, resid, jac_t, rows);
         }
     }

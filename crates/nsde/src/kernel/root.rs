@@ -56,6 +56,7 @@ impl<T: Real> WithSimd for Root<'_, T> {
 }
 
 /// Two pivots: their reciprocals, and the entry between them.
+#[derive(Clone, Copy)]
 struct Pivots<V> {
     first: V,
     second: V,
@@ -72,8 +73,15 @@ impl<T: Real> Root<'_, T> {
         j: usize,
     ) -> [[T::Vector<S>; N]; M] {
         let row = |r: usize| &T::as_simd::<S>(&self.root.data[r * self.root.stride..])[..j];
-        let left: [&[T::Vector<S>]; M] = std::array::from_fn(|m| row(i + m));
-        let right: [&[T::Vector<S>]; N] = std::array::from_fn(|n| row(j + n));
+        // (Loops, because `from_fn` is not always inlined.)
+        let mut left: [&[T::Vector<S>]; M] = [&[]; M];
+        let mut right: [&[T::Vector<S>]; N] = [&[]; N];
+        for m in 0..M {
+            left[m] = row(i + m);
+        }
+        for n in 0..N {
+            right[n] = row(j + n);
+        }
         let mut total = [[T::splat(simd, T::ZERO); N]; M];
         for k in 0..j {
             for m in 0..M {
@@ -112,21 +120,24 @@ impl<T: Real> Root<'_, T> {
         let (one, next) = (T::splat(simd, T::ONE), M.min(2) - 1);
         let mut diagonal = None;
         let mut fine = true;
-        let Pivots { first, second, between } = pivots.get_or_insert_with(
-            #[inline(always)]
-            || {
+        // (Not `get_or_insert_with`, which is not always inlined.)
+        let Pivots { first, second, between } = match *pivots {
+            Some(known) => known,
+            None => {
                 let (a, safe_a) = Self::pivot::<S>(simd, rest[0][0], self.of.at(j, j));
                 let first = T::vdiv(simd, one, a);
                 let between = T::vmul(simd, rest[next][0], first);
                 let left = T::vsub(simd, rest[next][1], T::vmul(simd, between, between));
                 let (b, safe_b) = Self::pivot::<S>(simd, left, self.of.at(j + 1, j + 1));
                 (diagonal, fine) = (Some([a, b]), safe_a && safe_b);
-                Pivots { first, second: T::vdiv(simd, one, b), between }
-            },
-        );
+                let new = Pivots { first, second: T::vdiv(simd, one, b), between };
+                *pivots = Some(new);
+                new
+            }
+        };
         for [a, b] in &mut rest {
-            *a = T::vmul(simd, *a, *first);
-            *b = T::vmul(simd, T::vsub(simd, *b, T::vmul(simd, *a, *between)), *second);
+            *a = T::vmul(simd, *a, first);
+            *b = T::vmul(simd, T::vsub(simd, *b, T::vmul(simd, *a, between)), second);
         }
         if let Some([a, b]) = diagonal {
             (rest[0][0], rest[next][1]) = (a, b);
