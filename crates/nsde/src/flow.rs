@@ -9,7 +9,9 @@
 
 use crate::kernel::abreast::gram;
 use crate::kernel::mat::padded;
+use crate::kernel::real::in_vectors;
 use crate::kernel::tile::{Left, Part, product};
+use crate::kernel::transpose::mirror;
 use crate::kernel::{Mat, Real, rows};
 
 /// How much of `R` is there.
@@ -26,8 +28,10 @@ pub(crate) enum Shape {
 #[derive(Clone, Debug)]
 pub(crate) struct Flow<T> {
     pub mean: Vec<T>,
-    /// `R`, symmetric positive semi-definite; without rows where it is never [`Shape::Full`].
+    /// `R`, symmetric positive semi-definite; without rows where it is never [`Shape::Full`]. Down the network only
+    /// its lower triangle counts, until somebody asks for [all of it](Flow::complete).
     pub resid: Mat<T>,
+    complete: bool,
     /// Its diagonal, where that is all there is.
     pub diag: Vec<T>,
     /// `J`, one row per unit, one column per entry of `x`.
@@ -45,6 +49,7 @@ impl<T: Real> Flow<T> {
         Flow {
             mean: vec![T::ZERO; padded::<T>(units)],
             resid: Mat::zeros(square, square),
+            complete: false,
             diag: vec![T::ZERO; padded::<T>(units)],
             jac: Mat::zeros(units, inputs),
             shape: Shape::Zero,
@@ -60,6 +65,20 @@ impl<T: Real> Flow<T> {
     /// `R` where it is full.
     pub fn resid(&self) -> Option<&Mat<T>> {
         (self.shape == Shape::Full).then_some(&self.resid)
+    }
+
+    /// The place of `R`, whose lower triangle is about to be set.
+    pub fn lower(&mut self) -> &mut Mat<T> {
+        self.complete = false;
+        &mut self.resid
+    }
+
+    /// Puts the other triangle of `R` in place, unless it is there.
+    pub fn complete(&mut self) {
+        if self.shape == Shape::Full && !self.complete {
+            mirror(&mut self.resid);
+            self.complete = true;
+        }
     }
 
     /// `R_ii`.
@@ -123,8 +142,9 @@ impl<T: Real> Covariance<T> {
 
     /// Forms `B` of `h`, or its lower triangle, in `cov`.
     pub fn push(&mut self, cov: &mut Mat<T>, h: &Flow<T>, base: Base<'_, T>, part: Part) {
+        self.jac_t.transpose_from(&h.jac);
         if matches!(base, Base::White) && T::LANES > 1 && part == Part::Lower && h.shape != Shape::Diagonal {
-            return gram(cov, h.resid(), &h.jac);
+            return gram(cov, h.resid(), &self.jac_t);
         }
         let keep = match h.shape {
             Shape::Zero => false,
@@ -138,7 +158,6 @@ impl<T: Real> Covariance<T> {
                 true
             }
         };
-        self.jac_t.transpose_from(&h.jac);
         let cross_t = match base {
             Base::Cov(base) => {
                 product(&mut self.cross_t, false, T::ONE, Left::Transposed(base), &self.jac_t, Part::All);
@@ -147,6 +166,23 @@ impl<T: Real> Covariance<T> {
             Base::White => &self.jac_t,
         };
         product(cov, keep, T::ONE, Left::Transposed(cross_t), &self.jac_t, part);
+    }
+
+    /// `Jᵀ` of `h`, every column times a number.
+    pub fn scaled(&mut self, h: &Flow<T>, by: &[T]) -> &Mat<T> {
+        let Covariance { jac_t, .. } = self;
+        in_vectors::<T>(
+            #[inline(always)]
+            || {
+                for (k, to) in jac_t.data.chunks_exact_mut(jac_t.stride).enumerate() {
+                    let jac = h.jac.data.chunks_exact(h.jac.stride);
+                    for ((to, row), by) in to.iter_mut().zip(jac).zip(by) {
+                        *to = row[k] * *by;
+                    }
+                }
+            },
+        );
+        jac_t
     }
 
     /// Adjoint of [`push`](Self::push) in `J` and `Σ`: adds `2 cov_bar J Σ` to `∂ℓ/∂J` and

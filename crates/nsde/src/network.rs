@@ -466,7 +466,9 @@ impl<T: Real> Chain<T> {
                         drive.push(&tape.drive, &mut out.mean);
                     }
                 }
-                (Op::Linear(op), OpTape::Linear(t), OpRoom::Linear(r)) => op.push(h, out, t, r),
+                (Op::Linear(op), OpTape::Linear(t), OpRoom::Linear(r)) => {
+                    op.push(h, base, moments, out, t, r)
+                }
                 (Op::Dropout { keep }, OpTape::Dropout(t), _) => {
                     std::mem::swap(h, out);
                     dropout::push(*keep, out, base, tape.shapes[l + 1], t);
@@ -493,7 +495,7 @@ impl<T: Real> Chain<T> {
         for (l, op) in self.ops.iter().enumerate().rev() {
             let (before, after) = room.bars.split_at_mut(l + 1);
             let (h_bar, out_bar) = (&mut before[l], &mut after[0]);
-            let h = &tape.flows[l];
+            let h = &mut tape.flows[l];
             match (op, &mut tape.ops[l], &mut room.ops[l], &mut grad.ops[l]) {
                 (Op::Linear(op), .., OpGrad::Linear(g)) if l == 0 => {
                     op.pull_first(h, out_bar, h_bar, g);

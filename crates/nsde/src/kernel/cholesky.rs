@@ -4,6 +4,7 @@
 use super::Real;
 use super::dispatch::arch;
 use super::elementary::fma;
+use super::real::LANES;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
@@ -218,9 +219,6 @@ struct Abreast<'a, T> {
     lane: std::marker::PhantomData<T>,
 }
 
-/// As many lanes as any number has.
-const LANES: usize = 8;
-
 impl<T: Real> WithSimd for Abreast<'_, T> {
     type Output = ();
 
@@ -229,23 +227,24 @@ impl<T: Real> WithSimd for Abreast<'_, T> {
         const { assert!(T::LANES <= LANES) }
         let Abreast { a, n, .. } = self;
         let width = n * T::LANES;
-        for i in 0..n {
-            let (done, rest) = a.split_at_mut(i * width);
-            let row = &mut rest[..width];
-            for (j, above) in done.chunks_exact(width).enumerate() {
-                let rest = remainder::<T, S>(row, above, j);
-                for (lane, rest) in rest.iter().enumerate().take(T::LANES) {
-                    let root = above[j * T::LANES + lane];
-                    row[j * T::LANES + lane] = if root == 0.0 { 0.0 } else { rest / root };
-                }
-            }
-            let pivot = remainder::<T, S>(row, row, i);
+        // Column by column: the rows below a pivot do not wait for each other.
+        for j in 0..n {
+            let (done, below) = a.split_at_mut((j + 1) * width);
+            let row = &mut done[j * width..];
+            let pivot = remainder::<T, S>(row, row, j);
             for (lane, pivot) in pivot.iter().enumerate().take(T::LANES) {
-                let diagonal = &mut row[i * T::LANES + lane];
+                let diagonal = &mut row[j * T::LANES + lane];
                 let live = *pivot > PIVOT_NOISE * diagonal.abs() && pivot.is_finite();
                 *diagonal = if live { pivot.sqrt() } else { 0.0 };
             }
-            row[(i + 1) * T::LANES..].fill(0.0);
+            row[(j + 1) * T::LANES..].fill(0.0);
+            for below in below.chunks_exact_mut(width) {
+                let rest = remainder::<T, S>(below, row, j);
+                for (lane, rest) in rest.iter().enumerate().take(T::LANES) {
+                    let root = row[j * T::LANES + lane];
+                    below[j * T::LANES + lane] = if root == 0.0 { 0.0 } else { rest / root };
+                }
+            }
         }
     }
 }

@@ -130,6 +130,10 @@ macro_rules! lanes {
                 cast_slice_mut(x)
             }
             #[inline(always)]
+            fn packs(x: &[$t]) -> &[Self] {
+                cast_slice(x)
+            }
+            #[inline(always)]
             fn positive(self) -> Self {
                 $name(self.0.map(|x| if x > 0.0 { x } else { 0.0 }))
             }

@@ -2,6 +2,7 @@
 
 use super::Real;
 use super::aligned::{Aligned, LINE};
+use super::real::{from_f64, to_f64};
 
 /// Number of scalars in a padded row of `cols` entries.
 pub(crate) fn padded<T: Real>(cols: usize) -> usize {
@@ -55,13 +56,20 @@ impl<T: Real> Mat<T> {
         }
     }
 
-    /// Takes the dense row-major values of every lane, which stand `apart` from each other.
-    pub fn set_lanes(&mut self, values: &[f64], apart: usize) {
+    /// Takes dense row-major values, those of all lanes side by side.
+    #[inline(always)]
+    pub fn set_lanes(&mut self, values: &[f64]) {
         let cols = self.cols;
-        for i in 0..self.rows {
-            for (j, x) in self.row_mut(i).iter_mut().enumerate() {
-                *x = T::lanes(|lane| values[lane * apart + i * cols + j]);
-            }
+        for (i, row) in values.chunks_exact((cols * T::LANES).max(1)).enumerate() {
+            from_f64(self.row_mut(i), row);
+        }
+    }
+
+    /// Gives them.
+    #[inline(always)]
+    pub fn get_lanes(&self, values: &mut [f64]) {
+        for (i, row) in values.chunks_exact_mut((self.cols * T::LANES).max(1)).enumerate() {
+            to_f64(row, self.row(i));
         }
     }
 

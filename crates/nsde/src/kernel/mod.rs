@@ -11,6 +11,7 @@ pub(crate) mod legendre;
 pub(crate) mod mat;
 pub(crate) mod paper;
 pub(crate) mod real;
+pub(crate) mod root;
 pub(crate) mod rows;
 pub(crate) mod series;
 pub(crate) mod tile;

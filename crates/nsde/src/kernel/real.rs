@@ -11,6 +11,9 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 /// In rows of so many numbers half a vector does not matter.
 const MANY: usize = 128;
 
+/// As many lanes as any number has.
+pub(crate) const LANES: usize = 8;
+
 /// A number, or a pack of [`LANES`](Real::LANES) numbers that are computed side by side. What users hold is
 /// `f64`; this parameter stays inside the crate.
 pub(crate) trait Real:
@@ -46,6 +49,8 @@ pub(crate) trait Real:
     /// The numbers of all lanes, one after the other.
     fn flat(x: &[Self]) -> &[Self::One];
     fn flat_mut(x: &mut [Self]) -> &mut [Self::One];
+    /// The other way round: the packs of lines of numbers.
+    fn packs(x: &[Self::One]) -> &[Self];
     /// Zero where it is negative or not a number.
     fn positive(self) -> Self;
 
@@ -127,8 +132,16 @@ impl<F: FnOnce()> WithSimd for Run<F> {
 /// Takes numbers, lane by lane.
 #[inline(always)]
 pub(crate) fn from_f64<T: Real>(to: &mut [T], from: &[f64]) {
-    for (to, from) in to.iter_mut().zip(from.chunks_exact(T::LANES)) {
-        *to = T::lanes(|lane| from[lane]);
+    for (to, from) in T::flat_mut(to).iter_mut().zip(from) {
+        *to = T::One::of(*from);
+    }
+}
+
+/// Gives them.
+#[inline(always)]
+pub(crate) fn to_f64<T: Real>(to: &mut [f64], from: &[T]) {
+    for (to, from) in to.iter_mut().zip(T::flat(from)) {
+        *to = from.f64();
     }
 }
 
@@ -184,6 +197,10 @@ macro_rules! real {
             }
             #[inline(always)]
             fn flat_mut(x: &mut [Self]) -> &mut [Self] {
+                x
+            }
+            #[inline(always)]
+            fn packs(x: &[Self]) -> &[Self] {
                 x
             }
             #[inline(always)]

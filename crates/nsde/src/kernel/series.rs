@@ -7,8 +7,10 @@
 //! No transcendental function per entry: a polynomial in `ρ_ij`. Every term is a Schur product of
 //! positive semi-definite matrices, so any number of terms is safe. Only one triangle is computed.
 
+use super::abreast::{BAND, gram_rows};
 use super::{Mat, Real};
 use pulp::{Simd, WithSimd};
+use std::ops::Range;
 
 /// Orders handled in registers at a time.
 const BLOCK: usize = 8;
@@ -29,29 +31,38 @@ macro_rules! by_block {
     };
 }
 
+/// Where the covariance of the input comes from.
+pub(crate) enum Source<'a, T> {
+    /// It is there, below the diagonal.
+    Cov(&'a Mat<T>),
+    /// It is `J Jᵀ + R`, with the columns of `Jᵀ` over `σ` given: some rows of their product at a time, in the `band`,
+    /// which stays in the first-level cache.
+    White { jac_t: &'a Mat<T>, band: &'a mut Mat<T> },
+}
+
 /// `out_ij = d_i d_j R_ij + S_ij` below the diagonal, which is left to the caller.
 ///
-/// `coef` holds `e_2, e_3, …` in its rows; the first `orders` of them are used. Cost about
+/// `coef` holds `e_2, e_3, …` in its rows, lane by lane; the first `orders` of them are used. Cost about
 /// `orders · n²/2` fused multiply-adds.
 pub(crate) fn push<T: Real>(
     out: &mut Mat<T>,
-    cov: &Mat<T>,
+    source: Source<'_, T>,
     resid: Option<&Mat<T>>,
     inv_sd: &[T],
     slope: &[T],
-    coef: &Mat<T>,
+    coef: &Mat<T::One>,
     orders: usize,
 ) {
-    T::dispatch_rows(out.cols, Push { out, cov, resid, inv_sd, slope, coef, orders });
+    T::dispatch_rows(out.cols, Push { out, source, resid, inv_sd, slope, coef, orders });
 }
 
-struct Push<'a, T> {
+struct Push<'a, T: Real> {
     out: &'a mut Mat<T>,
-    cov: &'a Mat<T>,
+    source: Source<'a, T>,
     resid: Option<&'a Mat<T>>,
     inv_sd: &'a [T],
     slope: &'a [T],
-    coef: &'a Mat<T>,
+    coef: &'a Mat<T::One>,
     orders: usize,
 }
 
@@ -60,9 +71,25 @@ impl<T: Real> WithSimd for Push<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
+        let n = self.out.rows;
+        let band = if let Source::White { .. } = self.source { BAND } else { n };
+        for start in (0..n).step_by(band.max(1)) {
+            let rows = start..n.min(start + band);
+            if let Source::White { jac_t, band } = &mut self.source {
+                gram_rows::<T, S>(simd, &mut band.data, band.stride, None, jac_t, rows.clone());
+            }
+            self.rows::<S>(simd, rows);
+        }
+    }
+}
+
+impl<T: Real> Push<'_, T> {
+    /// All orders of some rows.
+    #[inline(always)]
+    fn rows<S: Simd>(&mut self, simd: S, rows: Range<usize>) {
         let orders = self.orders;
         if orders == 0 {
-            return self.block::<S, 0>(simd, 0, true);
+            return self.block::<S, 0>(simd, rows, 0, true);
         }
         let mut top = orders;
         while top > 0 {
@@ -70,8 +97,8 @@ impl<T: Real> WithSimd for Push<'_, T> {
             macro_rules! block {
                 ($($n:literal)*) => {
                     match top - first {
-                        $($n => self.block::<S, $n>(simd, first, top == orders),)*
-                        _ => self.block::<S, BLOCK>(simd, first, top == orders),
+                        $($n => self.block::<S, $n>(simd, rows.clone(), first, top == orders),)*
+                        _ => self.block::<S, BLOCK>(simd, rows.clone(), first, top == orders),
                     }
                 };
             }
@@ -79,24 +106,25 @@ impl<T: Real> WithSimd for Push<'_, T> {
             top = first;
         }
     }
-}
 
-impl<T: Real> Push<'_, T> {
     /// `B` orders from `first` on, by Horner's rule on top of what `out` holds of the higher ones; with the last of
     /// them the linear part.
     #[inline(always)]
-    fn block<S: Simd, const B: usize>(&mut self, simd: S, first: usize, highest: bool) {
-        let Push { out, cov, resid, inv_sd, slope, coef, .. } = self;
+    fn block<S: Simd, const B: usize>(&mut self, simd: S, rows: Range<usize>, first: usize, highest: bool) {
+        let Push { out, source, resid, inv_sd, slope, coef, .. } = self;
         let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
         let inv = T::as_simd::<S>(inv_sd);
         let slopes = T::as_simd::<S>(slope);
-        let resid = if first == 0 { *resid } else { None };
         let mut orders: [&[T]; B] = [&[]; B];
         for b in 0..B {
-            orders[b] = &coef.data[(first + b) * coef.stride..][..coef.stride];
+            orders[b] = T::packs(&coef.data[(first + b) * coef.stride..][..coef.stride]);
         }
-        let rows = out.data.chunks_exact_mut(out.stride).zip(cov.data.chunks_exact(cov.stride));
-        for (i, (to, from)) in rows.enumerate() {
+        let (from, across, white) = match source {
+            Source::Cov(cov) => (&cov.data[rows.start * cov.stride..], cov.stride, false),
+            Source::White { band, .. } => (&band.data[..], band.stride, true),
+        };
+        let to = out.data[rows.start * out.stride..].chunks_exact_mut(out.stride);
+        for (i, (to, from)) in rows.zip(to.zip(from.chunks_exact(across))) {
             let vectors = (i + 1).div_ceil(lanes);
             let from = &T::as_simd::<S>(from)[..vectors];
             let to = &mut T::as_simd_mut::<S>(to)[..vectors];
@@ -110,16 +138,20 @@ impl<T: Real> Push<'_, T> {
             let resid = resid.map(|r| &T::as_simd::<S>(&r.data[i * r.stride..])[..vectors]);
             let (slope_i, slopes) = (T::splat(simd, slope[i]), &slopes[..vectors]);
             for v in 0..vectors {
-                let rho = T::vmul(simd, T::vmul(simd, from[v], inv_i), inv[v]);
+                let rho = match resid {
+                    None if white => from[v],
+                    Some(r) if white => T::vfma(simd, T::vmul(simd, r[v], inv_i), inv[v], from[v]),
+                    _ => T::vmul(simd, T::vmul(simd, from[v], inv_i), inv[v]),
+                };
                 let mut sum = if highest { T::splat(simd, T::ZERO) } else { to[v] };
                 for b in (0..B).rev() {
                     sum = T::vfma(simd, sum, rho, T::vmul(simd, lead[b], table[b][v]));
                 }
                 if first == 0 {
                     sum = T::vmul(simd, sum, T::vmul(simd, rho, rho));
-                }
-                if let Some(resid) = resid {
-                    sum = T::vfma(simd, T::vmul(simd, slope_i, slopes[v]), resid[v], sum);
+                    if let Some(resid) = resid {
+                        sum = T::vfma(simd, T::vmul(simd, slope_i, slopes[v]), resid[v], sum);
+                    }
                 }
                 to[v] = sum;
             }
@@ -141,7 +173,7 @@ pub(crate) fn pull<T: Real>(
     out_bar: &Mat<T>,
     cov: &Mat<T>,
     inv_sd: &[T],
-    coef: &Mat<T>,
+    coef: &Mat<T::One>,
     orders: usize,
     scratch: &mut Mat<T>,
 ) {
@@ -149,13 +181,13 @@ pub(crate) fn pull<T: Real>(
     T::dispatch_rows(cov.cols, Pull { cov_bar, sums, out_bar, cov, inv_sd, coef, orders, scratch });
 }
 
-struct Pull<'a, T> {
+struct Pull<'a, T: Real> {
     cov_bar: &'a mut Mat<T>,
     sums: &'a mut Mat<T>,
     out_bar: &'a Mat<T>,
     cov: &'a Mat<T>,
     inv_sd: &'a [T],
-    coef: &'a Mat<T>,
+    coef: &'a Mat<T::One>,
     orders: usize,
     scratch: &'a mut Mat<T>,
 }
@@ -168,8 +200,9 @@ impl<T: Real> WithSimd for Pull<'_, T> {
         let Pull { cov_bar, sums, out_bar, cov, inv_sd, coef, orders, scratch } = self;
         let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
         let (n, stride) = (cov.rows, cov.stride);
-        let across = coef.stride / lanes;
-        let table = T::as_simd::<S>(&coef.data);
+        let (coef, along) = (T::packs(&coef.data), coef.stride / T::LANES);
+        let across = along / lanes;
+        let table = T::as_simd::<S>(coef);
         let inv = T::as_simd::<S>(inv_sd);
         let zero = T::splat(simd, T::ZERO);
         let (rho, weight) = scratch.data.split_at_mut(scratch.stride);
@@ -190,7 +223,7 @@ impl<T: Real> WithSimd for Pull<'_, T> {
                 to[v] = zero;
             }
             for first in (0..orders).step_by(BLOCK) {
-                let lead = |k: usize| coef.data[k * coef.stride + i];
+                let lead = |k: usize| coef[k * along + i];
                 let block = (orders - first).min(BLOCK);
                 by_block!(
                     block,

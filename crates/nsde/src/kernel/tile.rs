@@ -1,4 +1,4 @@
-//! Small dense products by a register tile of six rows and a cache line of columns.
+//! Small dense products by a register tile of six rows, or ten, and a cache line of columns.
 //!
 //! Where the right factor outgrows the first-level cache, so many of its columns at a time are copied
 //! into a panel that stays there while all rows of the left factor pass by. Large products are split by
@@ -146,7 +146,11 @@ const WORTH_SPLITTING: usize = 1 << 18;
 
 /// Over how many cores a product of so many multiplications goes.
 pub(super) fn pieces(work: usize) -> usize {
-    (work / WORTH_SPLITTING).min(rayon::current_num_threads())
+    match work / WORTH_SPLITTING {
+        // Most products are small; to ask for the threads costs as much as some of them.
+        few @ 0..2 => few,
+        many => many.min(rayon::current_num_threads()),
+    }
 }
 
 impl<T: Real> Product<'_, T> {
@@ -211,6 +215,15 @@ impl<T: Real> Product<'_, T> {
 /// Rows of a tile: with two vectors of AVX2, 6 × 2 accumulators, two right vectors and one broadcast fill 15 of 16
 /// registers. AVX-512 takes one vector, of the same 64 bytes, and broadcasts straight from memory.
 const TILE_ROWS: usize = 6;
+
+/// With vectors of a whole line there are twice as many registers: fewer tiles, which begin and end less often.
+const TALL_ROWS: usize = 10;
+
+/// Rows of a tile of a single vector.
+#[inline(always)]
+pub(super) fn tall<T: Real, S: Simd>() -> usize {
+    if size_of::<T::Vector<S>>() == LINE { TALL_ROWS } else { TILE_ROWS }
+}
 
 /// Rows of a panel, of a cache line each: half of a first-level cache.
 const PANEL_ROWS: usize = 256;
@@ -356,7 +369,12 @@ impl<T: Real> Bands<'_, T> {
     ) {
         // Rows are split evenly, so that no thin tail of one row is left over.
         let count = self.rows.len();
-        let bands = count.div_ceil(TILE_ROWS).max(1);
+        let most = match self.left {
+            // As many rows are as many pointers.
+            Left::Plain(_) => TILE_ROWS,
+            Left::Transposed(_) | Left::Shared(_) => tall::<T, S>(),
+        };
+        let bands = count.div_ceil(most).max(1);
         let mut first = 0;
         for band in 0..bands {
             let height = (count - first).div_ceil(bands - band);
@@ -379,7 +397,11 @@ impl<T: Real> Bands<'_, T> {
                     3 => tile!(3),
                     4 => tile!(4),
                     5 => tile!(5),
-                    _ => tile!(6),
+                    6 => tile!(6),
+                    7 => self.tile::<S, 7, 1>(simd, to, v, row, keep, sum.clone(), right),
+                    8 => self.tile::<S, 8, 1>(simd, to, v, row, keep, sum.clone(), right),
+                    9 => self.tile::<S, 9, 1>(simd, to, v, row, keep, sum.clone(), right),
+                    _ => self.tile::<S, TALL_ROWS, 1>(simd, to, v, row, keep, sum.clone(), right),
                 }
             }
             first += height;

@@ -40,6 +40,14 @@ impl<T: Real> Job<'_, T> {
     #[inline(always)]
     fn run(self, whole: impl Fn(&[T], usize, &mut [T], usize)) {
         match self {
+            // A pack is a vector, and moves as a whole.
+            Job::Transpose { to, from } if T::LANES > 1 => {
+                for (j, to) in to.data.chunks_exact_mut(to.stride).enumerate() {
+                    for (to, from) in to.iter_mut().zip(from.data.chunks_exact(from.stride)) {
+                        *to = from[j];
+                    }
+                }
+            }
             Job::Mirror(m) => {
                 let (n, stride) = (m.rows, m.stride);
                 for i in (0..n).step_by(T::SIDE) {

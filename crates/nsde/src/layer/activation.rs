@@ -12,11 +12,13 @@ use super::exp::Exp;
 use super::smoothed::Smoothed;
 use super::units::Units;
 use crate::flow::{Base, Covariance, Flow, Shape, Variance};
+use crate::kernel::abreast::BAND;
 use crate::kernel::mat::padded;
 use crate::kernel::real::in_vectors;
+use crate::kernel::series::{self, Source};
 use crate::kernel::tile::Part;
 use crate::kernel::transpose::mirror;
-use crate::kernel::{Mat, Real, Single, paper, rows, series};
+use crate::kernel::{Mat, Real, Single, paper, rows};
 use crate::solver::Stats;
 
 /// Most orders any mode spends: the long series of the exact mode.
@@ -45,6 +47,8 @@ pub(crate) struct ActivationRoom<T> {
     cov_bar: Mat<T>,
     sums: Mat<T>,
     scratch: Mat<T>,
+    /// Some rows of `B`.
+    band: Mat<T>,
 }
 
 /// How much is known of the covariance of the input.
@@ -54,12 +58,12 @@ enum Spread<T> {
 }
 
 struct Everything<T> {
-    /// `B`.
+    /// `B`, but for predictions by the series, which form it on the way.
     cov: Mat<T>,
+    /// Its diagonal.
+    var: Variance<T>,
     /// Reciprocal of the standard deviation (zero for a point mass).
     inv_sd: Vec<T>,
-    /// `e_2, e_3, …` in the rows.
-    coef: Mat<T>,
     /// How the pairs were computed.
     pairs: Pairs,
     /// What the paper's formula needs; empty in the other modes.
@@ -100,8 +104,8 @@ impl<T: Real> ActivationTape<T> {
             spread: if full {
                 Spread::Full(Box::new(Everything {
                     cov: Mat::zeros(units, units),
+                    var: Variance::zeros(units, 0),
                     inv_sd: zero(),
-                    coef: Mat::zeros(orders, units),
                     pairs: Pairs::Series { orders: 0 },
                     paper: paper::Units::zeros(if moments == Moments::Paper { units } else { 0 }),
                 }))
@@ -114,7 +118,7 @@ impl<T: Real> ActivationTape<T> {
     pub fn room(&self, inputs: usize) -> ActivationRoom<T> {
         let units = self.units.mean.len() / T::LANES;
         let (pairs, orders) = match &self.spread {
-            Spread::Full(all) => (units, all.coef.rows),
+            Spread::Full(_) => (units, self.units.e.rows),
             Spread::Diagonal(_) => (0, 0),
         };
         ActivationRoom {
@@ -125,6 +129,7 @@ impl<T: Real> ActivationTape<T> {
             cov_bar: Mat::zeros(pairs, pairs),
             sums: Mat::zeros(orders, pairs),
             scratch: Mat::zeros(2, pairs),
+            band: Mat::zeros(BAND, pairs),
         }
     }
 }
@@ -176,30 +181,33 @@ pub(crate) fn push<T: Real>(
             units.expand(activation, 0);
         }
         Spread::Full(all) => {
-            room.covariance.push(&mut all.cov, h, base, Part::Lower);
-            let Everything { cov, inv_sd, .. } = &mut **all;
-            let (sd, inv_sd) = (&mut units.sd, &mut T::flat_mut(inv_sd)[..count]);
+            let Everything { cov, var, inv_sd, .. } = &mut **all;
+            if is_fused(moments, h, base) {
+                var.push(h, base);
+            } else {
+                room.covariance.push(cov, h, base, Part::Lower);
+                (0..n).for_each(|i| var.var[i] = cov.at(i, i).positive());
+            }
+            let (var, inv_sd) = (&T::flat(&var.var)[..count], &mut T::flat_mut(inv_sd)[..count]);
+            let sd = &mut units.sd[..count];
             in_vectors::<T>(
                 #[inline(always)]
                 || {
-                    for (i, sd) in sd.chunks_exact_mut(T::LANES).enumerate() {
-                        sd.copy_from_slice(T::flat(&[cov.at(i, i).positive()]));
-                    }
-                    for (sd, inverse) in sd.iter_mut().zip(inv_sd) {
-                        *sd = sd.sqrt();
-                        *inverse = if *sd > T::One::ZERO { T::One::ONE / *sd } else { T::One::ZERO };
+                    for i in 0..count {
+                        let root = var[i].sqrt();
+                        sd[i] = root;
+                        inv_sd[i] = if root > T::One::ZERO { T::One::ONE / root } else { T::One::ZERO };
                     }
                 },
             );
             all.pairs = choose(moments, activation, sd);
-            let coefficients = match all.pairs {
-                Pairs::Series { orders } => orders + 2,
-                Pairs::Formula | Pairs::Paper { .. } => 0,
+            let coefficients = match (all.pairs, base) {
+                (Pairs::Series { orders }, Base::White) => orders,
+                // Its derivatives take two more.
+                (Pairs::Series { orders }, Base::Cov(_)) => orders + 2,
+                (Pairs::Formula | Pairs::Paper { .. }, _) => 0,
             };
             units.expand(activation, coefficients);
-            for k in 0..coefficients {
-                T::flat_mut(all.coef.row_mut(k))[..count].copy_from_slice(&units.e.row(k)[..count]);
-            }
         }
     }
     if exponential {
@@ -220,15 +228,21 @@ pub(crate) fn push<T: Real>(
         }
         Spread::Full(all) => {
             out.shape = Shape::Full;
+            let resid = out.lower();
             match all.pairs {
                 Pairs::Series { orders } => {
-                    let Everything { cov, inv_sd, coef, .. } = &**all;
-                    series::push(&mut out.resid, cov, h.resid(), inv_sd, slope, coef, orders);
+                    let Everything { cov, inv_sd, .. } = &**all;
+                    let source = if is_fused(moments, h, base) {
+                        Source::White { jac_t: room.covariance.scaled(h, inv_sd), band: &mut room.band }
+                    } else {
+                        Source::Cov(cov)
+                    };
+                    series::push(resid, source, h.resid(), inv_sd, slope, &units.e, orders);
                 }
                 Pairs::Paper { kink } => {
                     let Everything { cov, paper, .. } = &mut **all;
                     paper.set(&units.mean, &units.sd);
-                    paper::push(&mut out.resid, cov, h.resid(), slope, kink, paper);
+                    paper::push(resid, cov, h.resid(), slope, kink, paper);
                 }
                 Pairs::Formula => {
                     for i in 0..n {
@@ -236,10 +250,10 @@ pub(crate) fn push<T: Real>(
                             let mut x = T::lanes(|lane| {
                                 pair(activation, units, &all.cov, i, j, lane, false).map_or(0.0, |p| p.value)
                             });
-                            if let Some(resid) = h.resid() {
-                                x += slope[i] * slope[j] * resid.at(i, j);
+                            if let Some(before) = h.resid() {
+                                x += slope[i] * slope[j] * before.at(i, j);
                             }
-                            *out.resid.at_mut(i, j) = x;
+                            *resid.at_mut(i, j) = x;
                         }
                     }
                 }
@@ -250,15 +264,21 @@ pub(crate) fn push<T: Real>(
                 || {
                     raised = raise(units, all.pairs);
                     for i in 0..n {
-                        out.var[i] = slope[i] * slope[i] * all.cov.at(i, i).positive() + pack(&units.rest, i);
+                        out.var[i] = slope[i] * slope[i] * all.var.var[i] + pack(&units.rest, i);
                         *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + pack(&units.rest, i);
                     }
                 },
             );
             stats.diagonal_raised += raised;
-            mirror(&mut out.resid);
         }
     }
+}
+
+/// Whether the covariance of the input is formed on the way through the series, and not kept: adjoints and the other
+/// formulas want it.
+fn is_fused<T: Real>(moments: Moments, h: &Flow<T>, base: Base<'_, T>) -> bool {
+    let series = matches!(moments, Moments::Series { .. });
+    T::LANES > 1 && series && matches!(base, Base::White) && h.shape != Shape::Diagonal
 }
 
 /// The exact diagonal is at least the cut series; rounding must not undo that. Returns how often more than
@@ -267,22 +287,28 @@ pub(crate) fn push<T: Real>(
 fn raise<E: Single>(units: &mut Units<E>, pairs: Pairs) -> u64 {
     let Pairs::Series { orders } = pairs else { return 0 };
     let Units { sd, c, rest, e, scratch: [series, ..], .. } = units;
-    series.fill(E::ZERO);
-    for k in 0..orders {
-        for (to, e) in series.iter_mut().zip(e.row(k)) {
-            *to += *e * *e;
+    // Eight at a time, which every padded row has, through all orders.
+    for (place, to) in series.chunks_mut(8).enumerate() {
+        let mut sums = [E::ZERO; 8];
+        for row in e.data.chunks_exact(e.stride).take(orders) {
+            for (sum, e) in sums.iter_mut().zip(&row[8 * place..8 * place + 8]) {
+                *sum += *e * *e;
+            }
         }
+        to.copy_from_slice(&sums[..to.len()]);
     }
-    let mut raised = 0;
-    for i in 0..rest.len() {
-        if rest[i] < series[i] {
-            let linear = c[1][i] * sd[i];
-            let allowed = E::of(ROUNDING.max(ROUNDING_UNITS * E::EPSILON)) * (series[i] + linear * linear);
-            raised += u64::from(series[i] - rest[i] > allowed);
-            rest[i] = series[i];
-        }
+    let n = rest.len();
+    let (sd, slope, rest, series) = (&sd[..n], &c[1][..n], &mut rest[..n], &series[..n]);
+    let rounding = E::of(ROUNDING.max(ROUNDING_UNITS * E::EPSILON));
+    // No branch, so that it goes in vectors.
+    let mut raised = 0_u32;
+    for i in 0..n {
+        let linear = slope[i] * sd[i];
+        let short = series[i] - rest[i];
+        raised += u32::from(short > rounding * (series[i] + linear * linear));
+        rest[i] = if short > E::ZERO { series[i] } else { rest[i] };
     }
-    raised
+    u64::from(raised)
 }
 
 fn pair<T: Real>(
@@ -307,7 +333,7 @@ fn pair<T: Real>(
 /// Adjoint of [`push`] at `h`, whose tape it reads; sets `h_bar` and adds to `base_bar`.
 pub(crate) fn pull<T: Real>(
     activation: &dyn Smoothed,
-    h: &Flow<T>,
+    h: &mut Flow<T>,
     base: &Mat<T>,
     out_bar: &Flow<T>,
     h_bar: &mut Flow<T>,
@@ -315,9 +341,11 @@ pub(crate) fn pull<T: Real>(
     tape: &mut ActivationTape<T>,
     room: &mut ActivationRoom<T>,
 ) {
+    h.complete();
+    let h = &*h;
     let n = h.units();
     let ActivationTape { units, slope, spread } = tape;
-    let ActivationRoom { slope_bar, var_bar, bar_jac, covariance, cov_bar, sums, scratch } = room;
+    let ActivationRoom { slope_bar, var_bar, bar_jac, covariance, cov_bar, sums, scratch, .. } = room;
     h_bar.shape = h.shape;
     h_bar.var.fill(T::ZERO);
     // Slope: J'_i = c_1 J_i and R'_ij = c_1(i) c_1(j) R_ij.
@@ -328,9 +356,9 @@ pub(crate) fn pull<T: Real>(
     if let Spread::Full(all) = spread {
         match all.pairs {
             Pairs::Series { orders } => {
-                let Everything { cov, inv_sd, coef, .. } = &**all;
-                series::pull(cov_bar, sums, &out_bar.resid, cov, inv_sd, coef, orders, scratch);
-                pull_orders(sums, inv_sd, coef, orders, &mut h_bar.mean, var_bar);
+                let Everything { cov, inv_sd, .. } = &**all;
+                series::pull(cov_bar, sums, &out_bar.resid, cov, inv_sd, &units.e, orders, scratch);
+                pull_orders(sums, inv_sd, &units.e, orders, &mut h_bar.mean, var_bar);
             }
             Pairs::Paper { kink } => {
                 let Everything { cov, paper, .. } = &mut **all;
@@ -380,7 +408,7 @@ pub(crate) fn pull<T: Real>(
                 // The variance that was given away: c_1² B_ii + rest.
                 let (variance, given) = match spread {
                     Spread::Diagonal(variance) => (variance.var[i], out_bar.var[i]),
-                    Spread::Full(all) => (all.cov.at(i, i).positive(), out_bar.var[i]),
+                    Spread::Full(all) => (all.var.var[i], out_bar.var[i]),
                 };
                 slope_bar[i] += T::of(2.0) * given * slope[i] * variance;
                 var_bar[i] += slope[i] * slope[i] * given;
@@ -409,18 +437,19 @@ pub(crate) fn pull<T: Real>(
 fn pull_orders<T: Real>(
     sums: &Mat<T>,
     inv_sd: &[T],
-    coef: &Mat<T>,
+    coef: &Mat<T::One>,
     orders: usize,
     mean_bar: &mut [T],
     var_bar: &mut [T],
 ) {
     // ∂e_n/∂m = √(n+1) e_{n+1}/σ,  ∂e_n/∂s at fixed covariance = ½ √((n+1)(n+2)) e_{n+2}/σ².
-    let n = coef.cols;
+    let n = sums.cols;
+    let coef = |k: usize| &T::packs(&coef.data[k * coef.stride..(k + 1) * coef.stride])[..n];
     for k in 0..orders {
         let order = k as f64 + 2.0;
         let first = T::of((order + 1.0).sqrt());
         let second = T::of(0.5 * ((order + 1.0) * (order + 2.0)).sqrt());
-        let (sums, one, two) = (&sums.row(k)[..n], &coef.row(k + 1)[..n], &coef.row(k + 2)[..n]);
+        let (sums, one, two) = (&sums.row(k)[..n], coef(k + 1), coef(k + 2));
         let (mean_bar, var_bar, inv_sd) = (&mut mean_bar[..n], &mut var_bar[..n], &inv_sd[..n]);
         for i in 0..n {
             mean_bar[i] += sums[i] * first * (one[i] * inv_sd[i]);

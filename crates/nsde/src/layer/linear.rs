@@ -1,7 +1,10 @@
 //! The affine layer `u(h) = W h + b` (Sec. 4.1, Eqs. 21–22).
 
+use super::Moments;
 use crate::error::{Error, Result, dimension};
 use crate::flow::{Base, Flow, Shape};
+use crate::kernel::abreast::{fold, gram, triangle_times_weights};
+use crate::kernel::root::root;
 use crate::kernel::tile::{Left, Part, product, product_by_triangle, product_by_weights};
 use crate::kernel::{Mat, Real, rows};
 
@@ -90,6 +93,8 @@ pub(crate) struct LinearTape<T> {
 /// Scratch of the products.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearRoom<T> {
+    /// The root of `R`.
+    root: Mat<T>,
     /// `R Wᵀ` and its transpose.
     half_t: Mat<T>,
     half: Mat<T>,
@@ -144,8 +149,16 @@ impl<T: Real> LinearOp<T> {
         LinearTape { shape, half_t }
     }
 
+    /// Whether a root of `R` pays: it costs a sixth of the cube of the inputs, and saves half a square of the outputs for
+    /// each of them.
+    fn narrows_little(&self) -> bool {
+        4 * self.weight.rows >= 3 * self.weight.cols
+    }
+
     pub fn room(&self, inputs: usize) -> LinearRoom<T> {
+        let units = if T::LANES > 1 && self.narrows_little() { self.weight.cols } else { 0 };
         LinearRoom {
+            root: Mat::zeros(units, units),
             half_t: self.weight_t.clone(),
             half: self.weight.clone(),
             half_bar: self.weight.clone(),
@@ -173,7 +186,18 @@ impl<T: Real> LinearOp<T> {
     }
 
     /// `W m + b`, `W R Wᵀ`, `W J`.
-    pub fn push(&self, h: &Flow<T>, out: &mut Flow<T>, tape: &mut LinearTape<T>, room: &mut LinearRoom<T>) {
+    ///
+    /// Packs need only the lower triangle of `R`. Where the layer narrows, `R = T + Tᵀ` and with `S = W Tᵀ Wᵀ` it is
+    /// `W R Wᵀ = S + Sᵀ`; else, unless `R` is singular, `R = L Lᵀ` and `W R Wᵀ = (W L)(W L)ᵀ`. Adjoints of variances want all of `R Wᵀ`.
+    pub fn push(
+        &self,
+        h: &mut Flow<T>,
+        base: Base<'_, T>,
+        moments: Moments,
+        out: &mut Flow<T>,
+        tape: &mut LinearTape<T>,
+        room: &mut LinearRoom<T>,
+    ) {
         rows::times_weights(&mut out.mean, &self.shared_t, &self.weight, &h.mean);
         for (to, b) in out.mean.iter_mut().zip(&self.bias) {
             *to += *b;
@@ -183,17 +207,39 @@ impl<T: Real> LinearOp<T> {
         out.var_known = false;
         out.shape = tape.shape;
         let half_t = if tape.shape == Shape::Full { &mut room.half_t } else { &mut tape.half_t };
+        let wanted = tape.shape == Shape::Full || matches!(base, Base::White);
+        let folded = T::LANES > 1 && wanted && h.shape == Shape::Full;
+        // Only the series is definite by construction.
+        let definite = matches!(moments, Moments::Series { .. });
+        let rooted = folded
+            && tape.shape == Shape::Full
+            && definite
+            && self.narrows_little()
+            && root(&mut room.root, &h.resid);
         match h.shape {
             Shape::Zero => out.shape = Shape::Zero,
             Shape::Diagonal => rows::scale(half_t, &self.weight_t, &h.diag),
+            Shape::Full if rooted => triangle_times_weights(half_t, &room.root, 1.0, &self.shared_t),
+            Shape::Full if folded => triangle_times_weights(half_t, &h.resid, 0.5, &self.shared_t),
             Shape::Full => {
+                h.complete();
                 product_by_weights(half_t, &h.resid, &self.weight_t, &self.shared_t);
             }
         }
         match out.shape {
             Shape::Zero => {}
-            Shape::Diagonal => rows::column_dots(&mut out.diag, half_t, &self.weight_t),
-            Shape::Full => product(&mut out.resid, false, T::ONE, weight, half_t, Part::Symmetric),
+            Shape::Diagonal => {
+                rows::column_dots(&mut out.diag, half_t, &self.weight_t);
+                if folded {
+                    out.diag.iter_mut().for_each(|x| *x += *x);
+                }
+            }
+            Shape::Full if rooted => gram(out.lower(), None, half_t),
+            Shape::Full if folded => {
+                product(out.lower(), false, T::ONE, weight, half_t, Part::All);
+                fold(out.lower());
+            }
+            Shape::Full => product(out.lower(), false, T::ONE, weight, half_t, Part::Lower),
         }
     }
 
@@ -232,13 +278,14 @@ impl<T: Real> LinearOp<T> {
     /// Adjoint of [`push`](Self::push) at `h`; sets `h_bar`.
     pub fn pull(
         &self,
-        h: &Flow<T>,
+        h: &mut Flow<T>,
         out_bar: &Flow<T>,
         h_bar: &mut Flow<T>,
         tape: &LinearTape<T>,
         room: &mut LinearRoom<T>,
         grad: &mut LinearGrad<T>,
     ) {
+        h.complete();
         let two = T::of(2.0);
         for (to, bar) in grad.bias.iter_mut().zip(&out_bar.mean) {
             *to += *bar;

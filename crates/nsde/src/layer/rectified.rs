@@ -1,13 +1,14 @@
 //! What a kink leaves behind: the moments of `x⁺` and of the step `1(x > 0)` beyond their linear part.
 
-use super::sigmoidal::hermite_ratios;
+use super::sigmoidal::{LONG_TERMS_MAX, hermite_ratios};
 use super::smoothed::{PairRest, Rest};
 use super::units::Units;
 use crate::gaussian::special::{TAIL, angles, cdf, cdf2, pdf, plackett, softrelu};
 use crate::kernel::dispatch::arch;
 use crate::kernel::elementary::Elementary;
 use pulp::{Simd, WithSimd};
-use std::f64::consts::PI;
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+use std::sync::OnceLock;
 
 /// `c_0 … c_3` of the ReLU (METHOD, section 2): `σ SR(α)`, `Φ(α)`, `φ(α)/σ`, `−α φ(α)/σ²`.
 ///
@@ -75,14 +76,24 @@ pub(crate) fn relu_expand(mean: f64, sd: f64, e: &mut [f64]) -> ([f64; 4], Rest)
 
 /// Everything about a whole layer of leaky rectifiers `λh + (1 − λ)h⁺` at once, in vectors.
 pub(crate) fn expand_all<E: Elementary>(slope: f64, units: &mut Units<E>, orders: usize) {
-    arch().dispatch(ExpandAll { slope, units, orders, ratios: hermite_ratios() });
+    arch().dispatch(ExpandAll { slope, units, orders, factors: factors() });
+}
+
+/// `−1/√n` and `−(n − 3)/√(n(n − 1))`, `n ≥ 2`: from `e_{n−1}` and `e_{n−2}` to `e_n`.
+fn factors() -> &'static [(f64, f64)] {
+    static FACTORS: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
+    FACTORS.get_or_init(|| {
+        let factor =
+            |n: usize| (-(n as f64).sqrt().recip(), -(n as f64 - 3.0) / ((n * (n - 1)) as f64).sqrt());
+        (2..LONG_TERMS_MAX + 4).map(factor).collect()
+    })
 }
 
 struct ExpandAll<'a, E> {
     slope: f64,
     units: &'a mut Units<E>,
     orders: usize,
-    ratios: &'a [(f64, f64)],
+    factors: &'a [(f64, f64)],
 }
 
 impl<E: Elementary> WithSimd for ExpandAll<'_, E> {
@@ -91,23 +102,26 @@ impl<E: Elementary> WithSimd for ExpandAll<'_, E> {
     /// Several short loops, so that the compiler makes vectors of each.
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let ExpandAll { slope, units, orders, ratios } = self;
+        let ExpandAll { slope, units, orders, factors } = self;
         let n = units.rest.len();
         let (slope, kink) = (E::of(slope), E::of(1.0 - slope));
         let (zero, one, two, half) = (E::ZERO, E::ONE, E::of(2.0), E::of(0.5));
         let Units { mean, sd, c: [c0, c1, c2, c3], rest, rest_mean, rest_var, e, scratch, .. } = units;
         let (mean, sd) = (&mean[..n], &sd[..n]);
-        let [alpha, density, tail] = scratch;
-        let (alpha, density, tail) = (&mut alpha[..n], &mut density[..n], &mut tail[..n]);
+        let [alpha, density, tail, inverse] = scratch;
+        let (alpha, density) = (&mut alpha[..n], &mut density[..n]);
+        let (tail, inverse) = (&mut tail[..n], &mut inverse[..n]);
         // A point mass counts as deviation 1 without density.
         let safe = |sd: E| if sd > zero { sd } else { one };
         for i in 0..n {
-            let a = mean[i] / safe(sd[i]);
+            let inv = one / safe(sd[i]);
+            let a = mean[i] * inv;
             let a = if a > E::FAR { E::FAR } else { a };
             let a = if a < -E::FAR { -E::FAR } else { a };
             let (d, t) = E::density_and_tail::<S>(a.abs());
             let live = sd[i] > zero && a.abs() < E::FAR;
             alpha[i] = a;
+            inverse[i] = inv;
             density[i] = if live { d } else { zero };
             tail[i] = if live { t } else { zero };
         }
@@ -122,8 +136,8 @@ impl<E: Elementary> WithSimd for ExpandAll<'_, E> {
             let up = if sd[i] == zero && mean[i] == zero { half } else { up };
             c0[i] = slope * mean[i] + kink * (mean[i].positive() + s * sr);
             c1[i] = slope + kink * up;
-            c2[i] = kink * (d / s);
-            c3[i] = -kink * (a * d / s / s);
+            c2[i] = kink * (d * inverse[i]);
+            c3[i] = -kink * (a * d * inverse[i] * inverse[i]);
             // As in `relu_rest_at`.
             let unit = kink * kink * (t - x * sr - sr * sr - t * t).positive();
             let turn = kink * kink * (d + sr - x * t - two * sr * t - two * t * d);
@@ -131,23 +145,21 @@ impl<E: Elementary> WithSimd for ExpandAll<'_, E> {
             rest[i] = s * s * unit;
             rest_mean[i] = s * turn;
             rest_var[i] = unit - half * a * turn;
+            // What `add_relu_hermite_at` leads with, less the root of 2! of its first term.
+            density[i] = E::of(FRAC_1_SQRT_2) * kink * s * d;
         }
-        // The recurrence of `add_relu_hermite_at`, all units abreast.
-        let (now, before) = (density, tail);
-        for i in 0..n {
-            now[i] = now[i] * (kink * safe(sd[i]));
-            before[i] = zero;
+        // √n e_n = −α e_{n−1} − (n − 3)/√(n−1) e_{n−2}, all units abreast.
+        let stride = e.stride;
+        if orders > 0 {
+            e.row_mut(0)[..n].copy_from_slice(density);
         }
-        for k in 0..orders {
-            let (first, second) = if k == 0 { (1.0, 0.0) } else { ratios[k - 1] };
-            let scale = E::of(ratios[k].0 * first);
-            let (first, second) = (E::of(first), E::of(second));
-            let row = &mut e.row_mut(k)[..n];
+        for (k, (fast, slow)) in factors.iter().enumerate().take(orders).skip(1) {
+            let (fast, slow) = (E::of(*fast), E::of(*slow));
+            let (done, next) = e.data.split_at_mut(k * stride);
+            let (now, before) = (&done[(k - 1) * stride..][..n], &done[k.saturating_sub(2) * stride..][..n]);
+            let next = &mut next[..n];
             for i in 0..n {
-                row[i] = now[i] * scale;
-                let next = -alpha[i] * now[i] * first - before[i] * second;
-                before[i] = now[i];
-                now[i] = next;
+                next[i] = E::fma::<S>(fast * alpha[i], now[i], slow * before[i]);
             }
         }
     }

@@ -58,13 +58,14 @@ impl<T: Real> Residual<T> {
 
     pub fn push(
         &self,
-        h: &Flow<T>,
+        h: &mut Flow<T>,
         base: Base<'_, T>,
         out: &mut Flow<T>,
         tape: &mut ResidualTape<T>,
         moments: Moments,
         stats: &mut Stats,
     ) {
+        h.complete();
         tape.covariance.push(&mut tape.cov, h, base, Part::Symmetric);
         let start = tape.inner.start();
         start.shape = Shape::Zero;
@@ -104,7 +105,7 @@ impl<T: Real> Residual<T> {
         }
         out.shape = tape.shape;
         match tape.shape {
-            Shape::Full => out.resid.copy_from(&tape.resid),
+            Shape::Full => out.lower().copy_from(&tape.resid),
             _ => (0..h.units()).for_each(|i| out.diag[i] = tape.resid.at(i, i)),
         }
     }
@@ -112,7 +113,7 @@ impl<T: Real> Residual<T> {
     /// Adjoint of [`push`](Self::push); sets `h_bar`, adds to `base_bar` and `grad`.
     pub fn pull(
         &self,
-        h: &Flow<T>,
+        h: &mut Flow<T>,
         base: &Mat<T>,
         out_bar: &Flow<T>,
         h_bar: &mut Flow<T>,
@@ -120,6 +121,8 @@ impl<T: Real> Residual<T> {
         tape: &mut ResidualTape<T>,
         grad: &mut ChainGrad<T>,
     ) {
+        h.complete();
+        let h = &*h;
         let n = h.units();
         let resid_bar = &mut tape.resid;
         match tape.shape {

@@ -19,7 +19,7 @@ pub(crate) struct Units<E> {
     /// `e_2, e_3, …` in the rows.
     pub e: Mat<E>,
     /// For those who compute them.
-    pub scratch: [Vec<E>; 3],
+    pub scratch: [Vec<E>; 4],
     column: Vec<f64>,
 }
 

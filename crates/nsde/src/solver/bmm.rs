@@ -14,7 +14,7 @@ use super::{CovarianceForm, Stats};
 use crate::flow::{Base, Shape};
 use crate::gaussian::Gaussian;
 use crate::kernel::aligned::Aligned;
-use crate::kernel::real::{from_f64, in_vectors};
+use crate::kernel::real::{LANES, from_f64, in_vectors, to_f64};
 use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, Real, cholesky};
 use crate::layer::Moments;
@@ -69,43 +69,24 @@ impl<T: Real> Bmm<T> {
         Bmm { drift: chain(sde.drift()), noise: Noise::new(sde, chain), state: sde.state(), moments, form }
     }
 
-    /// The states of the lanes.
-    fn states<'a>(&self, x: &'a [f64]) -> impl Iterator<Item = (&'a [f64], &'a [f64])> {
-        let d = self.state;
-        x.chunks_exact(self.state_len()).map(move |x| x.split_at(d))
-    }
-
-    /// `μ`.
-    fn take_mean(&self, mean: &mut [T], from: &[f64]) {
-        for (lane, (from, _)) in self.states(from).enumerate() {
-            for (to, x) in mean.iter_mut().zip(from) {
-                to.set_lane(lane, *x);
-            }
-        }
+    /// `μ` and `Σ` of all lanes.
+    fn split<'a>(&self, state: &'a [f64]) -> (&'a [f64], &'a [f64]) {
+        state.split_at(self.state * T::LANES)
     }
 
     /// `√Σ`.
     fn take_root(&self, w: &mut Room<T>, from: &[f64]) {
         let d = self.state;
         let factor = &mut w.factor[..d * d * T::LANES];
+        factor.copy_from_slice(self.split(from).1);
         if T::LANES == 1 {
-            factor.copy_from_slice(&from[d..]);
             cholesky::factor_semidefinite(factor, d);
         } else {
-            for (lane, (_, cov)) in self.states(from).enumerate() {
-                for (to, x) in factor.chunks_exact_mut(T::LANES).zip(cov) {
-                    to[lane] = *x;
-                }
-            }
             cholesky::factor_abreast::<T>(factor, d);
         }
         in_vectors::<T>(
             #[inline(always)]
-            || {
-                for (i, row) in factor.chunks_exact(d * T::LANES).enumerate() {
-                    from_f64(w.root.row_mut(i), row);
-                }
-            },
+            || w.root.set_lanes(factor),
         );
     }
 
@@ -113,13 +94,14 @@ impl<T: Real> Bmm<T> {
     fn push(&self, tape: &mut BmmTape<T>, room: &mut Room<T>, white: bool, at: At<'_>, from: &[f64]) {
         let d = self.state;
         self.take_root(room, from);
+        let (from_mean, from_cov) = self.split(from);
         let BmmTape { drift, noise, mean, base, .. } = tape;
         let Room { drift: scratch, noise: noise_work, root, stats, .. } = room;
-        self.take_mean(mean, from);
+        from_f64(mean, from_mean);
         let (base, root) = if white {
             (Base::White, Some(&*root))
         } else {
-            base.set_lanes(&from[d..], self.state_len());
+            base.set_lanes(from_cov);
             (Base::Cov(&*base), None)
         };
         let mean = &*mean;
@@ -156,14 +138,22 @@ impl<T: Real> Bmm<T> {
         if self.form == CovarianceForm::Diagonal {
             keep_diagonal(next);
         }
-        let d = self.state;
-        let states = to.chunks_exact_mut(self.state_len()).zip(self.states(from));
-        for (lane, (to, (from, _))) in states.enumerate() {
-            for i in 0..d {
-                to[i] = from[i] + at.dt(lane) * end.mean[i].lane(lane);
-            }
-            next.get_lane(lane, &mut to[d..]);
-        }
+        let (to_mean, to_cov) = to.split_at_mut(self.state * T::LANES);
+        let mut dt = [0.0; LANES];
+        (0..T::LANES).for_each(|lane| dt[lane] = at.dt(lane));
+        in_vectors::<T>(
+            #[inline(always)]
+            || {
+                to_f64(to_mean, &end.mean);
+                let lanes = to_mean.chunks_exact_mut(T::LANES).zip(from.chunks_exact(T::LANES));
+                for (to, from) in lanes {
+                    for lane in 0..T::LANES {
+                        to[lane] = from[lane] + dt[lane] * to[lane];
+                    }
+                }
+                next.get_lanes(to_cov);
+            },
+        );
     }
 }
 
@@ -303,7 +293,8 @@ impl<T: Real> Transition for Bmm<T> {
         let h = T::lanes(|lane| at.dt(lane));
         let w = &mut w.room;
         let BmmTape { drift, noise, base, step, .. } = tape;
-        w.next.set_lanes(&to_bar[d..], self.state_len());
+        let (to_mean, to_cov) = self.split(to_bar);
+        w.next.set_lanes(to_cov);
         if self.form == CovarianceForm::Diagonal {
             keep_diagonal(&mut w.next);
         }
@@ -313,7 +304,7 @@ impl<T: Real> Transition for Bmm<T> {
         let bar = w.drift.end_bar();
         bar.shape = drift.end().shape;
         bar.var.fill(T::ZERO);
-        self.take_mean(&mut w.mean_bar, to_bar);
+        from_f64(&mut w.mean_bar, to_mean);
         for i in 0..d {
             bar.mean[i] = h * w.mean_bar[i];
         }
@@ -336,12 +327,9 @@ impl<T: Real> Transition for Bmm<T> {
             *to += *from;
         }
         self.noise.add_bars(&w.noise, &mut w.mean_bar, &mut w.base_bar);
-        for (lane, bar) in from_bar.chunks_exact_mut(self.state_len()).enumerate() {
-            for i in 0..d {
-                bar[i] = w.mean_bar[i].lane(lane);
-            }
-            w.base_bar.get_lane(lane, &mut bar[d..]);
-        }
+        let (mean_bar, cov_bar) = from_bar.split_at_mut(d * T::LANES);
+        to_f64(mean_bar, &w.mean_bar);
+        w.base_bar.get_lanes(cov_bar);
     }
 
     fn observe(&self, _: &mut BmmWork<T>, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {

@@ -43,8 +43,8 @@ fn longest(rollouts: &[Rollout<'_>]) -> usize {
 }
 
 /// One step of a kernel and its adjoint, of [`WIDTH`](Transition::WIDTH) trajectories side by side. The state
-/// is what one step needs of the last: `(μ, Σ)` for moment kernels, particles for Monte Carlo; those of several
-/// trajectories stand one after the other.
+/// is what one step needs of the last: `(μ, Σ)` for moment kernels, particles for Monte Carlo. Those of several
+/// trajectories stand side by side, every number in all lanes after the other, as the kernels take them.
 pub(crate) trait Transition: Sync {
     type Work: Send;
     /// What a recorded step leaves behind for its adjoint.
@@ -113,6 +113,9 @@ pub(crate) struct Work<K: Transition> {
     pub inner: K::Work,
     from: Vec<f64>,
     to: Vec<f64>,
+    /// A state of one trajectory, and its cotangent.
+    one: Vec<f64>,
+    one_bar: Vec<f64>,
     /// One for each step of a gradient, as far as they are kept.
     tapes: Vec<K::Tape>,
     /// What a gradient needs of all steps: states, moments and their cotangents.
@@ -155,11 +158,14 @@ impl<K: Transition> Pooled<K> {
     }
 
     pub fn work(&self) -> Work<K> {
-        let n = self.kernel.state_len() * K::WIDTH;
+        let one = self.kernel.state_len();
+        let n = one * K::WIDTH;
         Work {
             inner: self.kernel.work(),
             from: vec![0.0; n],
             to: vec![0.0; n],
+            one: vec![0.0; one],
+            one_bar: vec![0.0; one],
             tapes: Vec::new(),
             states: Vec::new(),
             paths: Vec::new(),
@@ -180,12 +186,19 @@ impl<K: Transition> Pooled<K> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The states at the start, lane by lane; the last trajectory fills up what is left over.
-    fn start(&self, work: &mut K::Work, index: usize, rollouts: &[Rollout<'_>], states: &mut [f64]) {
-        let states = states.chunks_exact_mut(self.kernel.state_len());
-        for (lane, state) in states.enumerate() {
-            let lane = lane.min(rollouts.len() - 1);
-            self.kernel.start(work, index + lane, rollouts[lane].start, state);
+    /// The states at the start; the last trajectory fills up the lanes that are left over.
+    fn start(
+        &self,
+        work: &mut K::Work,
+        index: usize,
+        rollouts: &[Rollout<'_>],
+        states: &mut [f64],
+        one: &mut [f64],
+    ) {
+        for lane in 0..K::WIDTH {
+            let n = lane.min(rollouts.len() - 1);
+            self.kernel.start(work, index + n, rollouts[n].start, one);
+            states.iter_mut().skip(lane).step_by(K::WIDTH).zip(&*one).for_each(|(to, x)| *to = *x);
         }
     }
 
@@ -196,16 +209,18 @@ impl<K: Transition> Pooled<K> {
         index: usize,
         k: usize,
         states: &[f64],
+        one: &mut [f64],
         out: &mut [Trajectory],
     ) -> Result<()> {
-        let states = states.chunks_exact(self.kernel.state_len());
-        let live = states.zip(out).enumerate().filter(|(_, (_, out))| k < out.steps());
-        for (lane, (state, out)) in live {
-            if state.iter().any(|x| !x.is_finite()) {
+        // No branch, so that it goes in vectors.
+        let finite = states.iter().fold(true, |all, x| all & x.is_finite());
+        for (lane, out) in out.iter_mut().enumerate().filter(|(_, out)| k < out.steps()) {
+            take_lane::<K>(one, states, lane);
+            if !finite && one.iter().any(|x| !x.is_finite()) {
                 return Err(Error::NonFinite { trajectory: index + lane, step: k + 1 });
             }
             let (mean, cov) = out.at_mut(k);
-            self.kernel.observe(work, state, mean, cov);
+            self.kernel.observe(work, one, mean, cov);
         }
         Ok(())
     }
@@ -219,11 +234,11 @@ impl<K: Transition> Pooled<K> {
         rollouts: &[Rollout<'_>],
         out: &mut [Trajectory],
     ) -> Result<()> {
-        let Work { inner, from, to, .. } = work;
-        self.start(inner, index, rollouts, from);
+        let Work { inner, from, to, one, .. } = work;
+        self.start(inner, index, rollouts, from, one);
         for k in 0..longest(rollouts) {
             self.kernel.step(inner, At { index, k, inputs, rollouts }, from, to);
-            self.observe(inner, index, k, to, out)?;
+            self.observe(inner, index, k, to, one, out)?;
             std::mem::swap(from, to);
         }
         Ok(())
@@ -269,7 +284,7 @@ impl<K: Transition> Pooled<K> {
         let Task { state, inputs, .. } = *task;
         let (index, rollouts) = (bundle.start, &task.batch[bundle.clone()]);
         let (n, steps) = (self.kernel.state_len() * K::WIDTH, longest(rollouts));
-        let Work { inner, from: from_bar, to: to_bar, tapes, states, paths, bars } = work;
+        let Work { inner, from: from_bar, to: to_bar, one, one_bar, tapes, states, paths, bars } = work;
         let each = self.kernel.tape_bytes();
         let keep = steps * each <= if each < LARGE { KEPT } else { KEPT_LARGE };
         let tape = |k: usize| if keep { k } else { 0 };
@@ -277,14 +292,14 @@ impl<K: Transition> Pooled<K> {
         tapes.resize_with(tapes.len().max(wanted), || self.kernel.tape());
         let at = |k: usize| At { index, k, inputs, rollouts };
         states.resize(n * (steps + 1), 0.0);
-        self.start(inner, index, rollouts, &mut states[..n]);
+        self.start(inner, index, rollouts, &mut states[..n], one);
         make_room(paths, rollouts.len(), state, |n| rollouts[n].dts.len());
         make_room(bars, rollouts.len(), state, |n| rollouts[n].dts.len());
         for k in 0..steps {
             let (from, to) = states[k * n..].split_at_mut(n);
             let to = &mut to[..n];
             self.kernel.record(inner, &mut tapes[tape(k)], at(k), from, to);
-            self.observe(inner, index, k, to, paths)?;
+            self.observe(inner, index, k, to, one, paths)?;
         }
         let mut values = Vec::with_capacity(rollouts.len());
         for (lane, (path, bar)) in paths.iter().zip(&mut *bars).enumerate() {
@@ -295,13 +310,16 @@ impl<K: Transition> Pooled<K> {
         for k in (0..steps).rev() {
             let (from, to) = states[k * n..].split_at_mut(n);
             let to = &mut to[..n];
-            let lanes = to.chunks_exact(n / K::WIDTH).zip(to_bar.chunks_exact_mut(n / K::WIDTH));
-            for ((to, to_bar), bar) in lanes.zip(&mut *bars).filter(|(_, bar)| k < bar.steps()) {
+            for (lane, bar) in bars.iter_mut().enumerate().filter(|(_, bar)| k < bar.steps()) {
                 let (mean_bar, cov_bar) = bar.at_mut(k);
                 // Many objectives look at the last step only.
                 if mean_bar.iter().chain(&*cov_bar).any(|x| *x != 0.0) {
                     symmetrise(cov_bar, state);
-                    self.kernel.observe_pull(inner, to, mean_bar, cov_bar, to_bar);
+                    take_lane::<K>(one, to, lane);
+                    one_bar.fill(0.0);
+                    self.kernel.observe_pull(inner, one, mean_bar, cov_bar, one_bar);
+                    let to_bar = to_bar.iter_mut().skip(lane).step_by(K::WIDTH);
+                    to_bar.zip(&*one_bar).for_each(|(to, x)| *to += *x);
                 }
             }
             let tape = &mut tapes[tape(k)];
@@ -311,10 +329,10 @@ impl<K: Transition> Pooled<K> {
             self.kernel.pull(inner, tape, at(k), from, to_bar, from_bar);
             std::mem::swap(from_bar, to_bar);
         }
-        let lanes = values.into_iter().zip(to_bar.chunks_exact(n / K::WIDTH)).zip(rollouts);
-        for (lane, ((value, state_bar), rollout)) in lanes.enumerate() {
+        for (lane, (value, rollout)) in values.into_iter().zip(rollouts).enumerate() {
             let mut bar = Gaussian { mean: vec![0.0; state], cov: vec![0.0; state * state] };
-            self.kernel.start_pull(inner, index + lane, rollout.start, state_bar, &mut bar);
+            take_lane::<K>(one_bar, to_bar, lane);
+            self.kernel.start_pull(inner, index + lane, rollout.start, one_bar, &mut bar);
             part.each.push((index + lane, value, bar));
         }
         Ok(())
@@ -323,10 +341,10 @@ impl<K: Transition> Pooled<K> {
     /// The states after each step of one trajectory, one after the other.
     pub fn particles(&self, inputs: usize, index: usize, rollout: Rollout<'_>) -> Result<Vec<f64>> {
         self.borrow(|work| {
-            let Work { inner, from, to, .. } = work;
+            let Work { inner, from, to, one, .. } = work;
             let rollouts = &[rollout];
             let mut out = Vec::with_capacity(from.len() * rollout.dts.len());
-            self.start(inner, index, rollouts, from);
+            self.start(inner, index, rollouts, from, one);
             for k in 0..rollout.dts.len() {
                 self.kernel.step(inner, At { index, k, inputs, rollouts }, from, to);
                 if to.iter().any(|x| !x.is_finite()) {
@@ -337,6 +355,13 @@ impl<K: Transition> Pooled<K> {
             }
             Ok(out)
         })
+    }
+}
+
+/// The state in one lane.
+fn take_lane<K: Transition>(one: &mut [f64], states: &[f64], lane: usize) {
+    for (to, lanes) in one.iter_mut().zip(states.chunks_exact(K::WIDTH)) {
+        *to = lanes[lane];
     }
 }
 
