@@ -150,6 +150,7 @@ mod tests {
         let split = table.split(0, None, None);
         assert_eq!((split.train.x, split.train.y), (vec![-1.0, 0.0, 1.0, 0.0], vec![-1.0, 1.0]));
         assert_eq!((split.test.x, split.test.y, split.scale), (vec![7.0, 0.0], vec![0.0], 10.0));
+        assert_eq!(table.split(0, None, Some(4.0)).test.x, vec![4.0, 0.0]);
     }
 
     #[test]
