@@ -99,12 +99,18 @@ def least_flops(c: Config) -> float:
     return plain
 
 
+def series_flops(c: Config) -> float:
+    """What the series of eight terms adds: 20 multiplications, or multiply-adds, for each pair of hidden units."""
+    return sum(40 * h * (h + 1) / 2 for h in (*c.drift, *(c.diffusion or ())))
+
+
 if __name__ == "__main__":
-    # The table of bench/README.md: Gflop of a forward pass, and milliseconds at a peak in GFLOP/s.
+    # The table of bench/README.md, forward: Gflop, and milliseconds at a peak in GFLOP/s.
     import sys
 
     peak = float(sys.argv[1])
     for name, c in CONFIGS.items():
         passes = c.batch * (10 if name == "G" else c.steps) / 1e9
-        plain, least = step_flops(c) * passes, least_flops(c) * passes
-        print(f"{name}: {plain:.3g} Gflop, at least {least:.3g}; {1e3 * plain / peak:.3g} and {1e3 * least / peak:.3g} ms")
+        counts = [f(c) * passes for f in (step_flops, least_flops, series_flops)]
+        bound = 1e3 * (counts[1] + counts[2]) / peak
+        print(f"{name}: products {counts[0]:.3g}, at least {counts[1]:.3g}; series {counts[2]:.3g}; bound {bound:.3g} ms")
