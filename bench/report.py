@@ -230,7 +230,8 @@ def write_report(
     text += ["is faster; its moments carry the error of so few particles.", ""]
     text += sampling(rows, sampled)
     text += ["", "## Share of the multiply-add peak, forward", ""]
-    text += ["Flops of the matrix products only (`step_flops` in bench/configs.py), so these are lower bounds.", ""]
+    text += ["Flops of the matrix products only, as everybody writes them (`step_flops` in bench/configs.py). Where a root of the"]
+    text += ["covariance saves some (B in `series` mode), fewer are done: `least_flops`.", ""]
     text += shares(rows, peaks)
     text += ["", "## One trajectory, one step", ""]
     text += ["The allocation-free predictor on one thread.", ""]
