@@ -145,7 +145,7 @@ struct Product<'a, T: Real> {
 const WORTH_SPLITTING: usize = 1 << 18;
 
 /// Over how many cores a product of so many multiplications goes.
-pub(super) fn pieces(work: usize) -> usize {
+pub(crate) fn pieces(work: usize) -> usize {
     match work / WORTH_SPLITTING {
         // Most products are small; to ask for the threads costs as much as some of them.
         few @ 0..2 => few,

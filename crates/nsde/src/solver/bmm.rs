@@ -15,7 +15,7 @@ use crate::flow::{Base, Shape};
 use crate::gaussian::Gaussian;
 use crate::kernel::aligned::Aligned;
 use crate::kernel::real::{LANES, from_f64, in_vectors, to_f64};
-use crate::kernel::tile::{Left, Part, product};
+use crate::kernel::tile::{Left, Part, pieces, product};
 use crate::kernel::{Mat, Real, cholesky};
 use crate::layer::Moments;
 use crate::network::{self, Chain, ChainGrad, Network, Tape};
@@ -226,6 +226,11 @@ impl<T: Real> Transition for Bmm<T> {
 
     fn stats(work: &mut BmmWork<T>) -> &mut Stats {
         &mut work.room.stats
+    }
+
+    fn is_shared(&self) -> bool {
+        let widest = self.drift.widths.iter().fold(self.state, |a, b| a.max(*b));
+        T::LANES == 1 && pieces(widest.pow(3)) > 1
     }
 
     fn start(&self, _: &mut BmmWork<T>, _: usize, start: &Gaussian, state: &mut [f64]) {

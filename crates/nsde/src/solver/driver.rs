@@ -6,6 +6,7 @@ use crate::gaussian::Gaussian;
 use crate::sde::NeuralSde;
 use rayon::prelude::*;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A step: of which trajectories, and which of their steps.
@@ -59,6 +60,10 @@ pub(crate) trait Transition: Sync {
     /// Roughly how much memory a tape takes.
     fn tape_bytes(&self) -> usize;
     fn stats(work: &mut Self::Work) -> &mut Stats;
+    /// Whether a single trajectory has work that cores share.
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// The state of one trajectory at its start.
     fn start(&self, work: &mut Self::Work, trajectory: usize, start: &Gaussian, state: &mut [f64]);
@@ -416,6 +421,11 @@ impl<N: Transition, W: Transition> Fleet<N, W> {
         bundles
     }
 
+    /// Does `work`, with a core standing by where the batch is one trajectory that cores share.
+    fn alone<R: Send>(&self, batch: usize, work: impl FnOnce() -> R + Send) -> R {
+        if batch == 1 && self.one.kernel.is_shared() { standing_by(work) } else { work() }
+    }
+
     /// Puts the moments of all trajectories into `out`, in whose memory they are if it has enough.
     pub fn solve(
         &self,
@@ -440,7 +450,7 @@ impl<N: Transition, W: Transition> Fleet<N, W> {
             }
         };
         let each: Vec<Stats> = if bundles.len() == 1 {
-            bundles.into_iter().map(some).collect::<Result<_>>()?
+            self.alone(batch.len(), || bundles.into_iter().map(some).collect::<Result<_>>())?
         } else {
             bundles.into_par_iter().map(some).collect::<Result<_>>()?
         };
@@ -460,20 +470,19 @@ impl<N: Transition, W: Transition> Fleet<N, W> {
     ) -> Result<Gradient> {
         let task = Task { state, inputs, batch, objective };
         let bundles = self.bundles(batch);
-        let parts: Vec<Part> = bundles
-            .par_chunks(bundles.len().div_ceil(GROUPS).max(1))
-            .map(|group| {
-                let mut part =
-                    Part { each: Vec::new(), parameters: vec![0.0; parameters], stats: Stats::default() };
-                let (wide, single): (Vec<_>, Vec<_>) = group.iter().cloned().partition(|b| b.len() > 1);
-                if let Some(many) = &self.many {
-                    many.add_gradient(&task, &wide, &mut part)?;
-                }
-                self.one.add_gradient(&task, &single, &mut part)?;
-                part.each.sort_unstable_by_key(|each| each.0);
-                Ok(part)
-            })
-            .collect::<Result<_>>()?;
+        let some = |group: &[Range<usize>]| {
+            let mut part =
+                Part { each: Vec::new(), parameters: vec![0.0; parameters], stats: Stats::default() };
+            let (wide, single): (Vec<_>, Vec<_>) = group.iter().cloned().partition(|b| b.len() > 1);
+            if let Some(many) = &self.many {
+                many.add_gradient(&task, &wide, &mut part)?;
+            }
+            self.one.add_gradient(&task, &single, &mut part)?;
+            part.each.sort_unstable_by_key(|each| each.0);
+            Ok(part)
+        };
+        let groups = bundles.par_chunks(bundles.len().div_ceil(GROUPS).max(1));
+        let parts: Vec<Part> = self.alone(batch.len(), || groups.map(some).collect::<Result<_>>())?;
         let mut out = Gradient {
             value: 0.0,
             parameters: vec![0.0; parameters],
@@ -491,6 +500,33 @@ impl<N: Transition, W: Transition> Fleet<N, W> {
             out.stats.add(part.stats);
         }
         Ok(out)
+    }
+}
+
+/// Does `work` while another core looks for pieces of it to take, without rest: between two products it would fall
+/// asleep, and to wake it takes as long as its piece.
+fn standing_by<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    let over = AtomicBool::new(false);
+    let ahead = || {
+        let _over = WhenDropped(&over);
+        work()
+    };
+    let behind = || {
+        while !over.load(Ordering::Acquire) {
+            if rayon::yield_now() != Some(rayon::Yield::Executed) {
+                std::hint::spin_loop();
+            }
+        }
+    };
+    rayon::join(ahead, behind).0
+}
+
+/// Says so when it is dropped, by a panic too: nobody must wait for work that is over.
+struct WhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for WhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 
