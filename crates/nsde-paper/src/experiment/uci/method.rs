@@ -4,7 +4,7 @@ use super::dropout::Dropout;
 use super::dvi::Dvi;
 use super::layer::{Design, Trained, affine, mixture, predict};
 use super::score::{Line, gaussians, mixtures, sampled, scored};
-use super::table::{Part, Split};
+use super::table::{Features, Part, Split};
 use anyhow::Result;
 use nsde::head::SdeLayer;
 use nsde::metric::Mixture;
@@ -37,7 +37,7 @@ pub const FLOWS: [f64; 3] = [2.0, 4.0, 8.0];
 const RECIPE: u32 = 3;
 
 /// How much is done.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Effort {
     /// Of dropout and DVI: updates.
     pub small_updates: usize,
@@ -51,8 +51,8 @@ pub struct Effort {
     pub particles: Vec<usize>,
     /// Most training rows, for a first look.
     pub rows: Option<usize>,
-    /// Features further than this from the mean, in deviations, are moved there.
-    pub clip: Option<f64>,
+    /// How features become the start of a flow.
+    pub features: Features,
 }
 
 /// What is tried on rows held out.
@@ -94,7 +94,7 @@ pub struct Plus {
 impl Effort {
     /// All that the results of `method` depend on, and nothing else.
     pub fn of(&self, method: Method) -> serde_json::Value {
-        let Effort { small_updates, flow, plus, held_out, particles, rows, clip } = self;
+        let Effort { small_updates, flow, plus, held_out, particles, rows, features } = self;
         let own = match method {
             Method::Dropout | Method::Dvi => json!(small_updates),
             Method::Cubature if is_usual(&flow.init_var) => json!([flow.updates, flow.rate]),
@@ -103,8 +103,10 @@ impl Effort {
             Method::BmmPlus => json!(plus),
         };
         let mut key = json!({ "recipe": RECIPE, "own": own, "held_out": held_out, "rows": rows });
-        if let Some(clip) = clip {
-            key["clip"] = json!(clip);
+        match features {
+            Features::Standard => {}
+            Features::Clipped(most) => key["clip"] = json!(most),
+            Features::Ranked => key["features"] = json!("ranked"),
         }
         key
     }

@@ -2,6 +2,7 @@
 
 use crate::data::Data;
 use anyhow::{Context, Result, bail};
+use nsde::metric::chi_squared_quantile;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -33,6 +34,63 @@ pub const SETS: [Set; 8] = [
     Set { name: "Naval", slug: "naval", dim: 16, rows: 11934, splits: 20 },
     Set { name: "Protein", slug: "protein", dim: 9, rows: 45730, splits: 5 },
 ];
+
+/// How features become the start of a flow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Features {
+    /// Mean 0 and deviation 1 over the training rows.
+    Standard,
+    /// The same, and what lies further than this from the mean is moved there.
+    Clipped(f64),
+    /// Normal scores of their ranks among the training rows: long tails come in, crowds are spread.
+    Ranked,
+}
+
+/// A map of one feature to its normal scores, from the training rows alone.
+struct Scores {
+    /// Different values, ascending, and their scores.
+    known: Vec<(f64, f64)>,
+}
+
+impl Scores {
+    /// The score of a value is the normal quantile of its mean rank; scores have mean 0 and deviation 1 over `values`.
+    fn of(mut values: Vec<f64>) -> Scores {
+        values.sort_by(f64::total_cmp);
+        let n = values.len() as f64;
+        let mut known: Vec<(f64, f64)> = Vec::new();
+        let mut counts = Vec::new();
+        let mut below = 0.0;
+        for equal in values.chunk_by(|a, b| a == b) {
+            let count = equal.len() as f64;
+            known.push((equal[0], normal_quantile((below + 0.5 * count) / n)));
+            counts.push(count);
+            below += count;
+        }
+        let mean = |f: &dyn Fn(f64) -> f64| {
+            known.iter().zip(&counts).map(|((_, z), count)| count * f(*z)).sum::<f64>() / n
+        };
+        let centre = mean(&|z| z);
+        let scale = mean(&|z| (z - centre).powi(2)).sqrt();
+        let scale = if scale > 0.0 { scale } else { 1.0 };
+        known.iter_mut().for_each(|(_, z)| *z = (*z - centre) / scale);
+        Scores { known }
+    }
+
+    /// Between two known values on a line, beyond them the last one.
+    fn at(&self, x: f64) -> f64 {
+        let above = self.known.partition_point(|(value, _)| *value < x);
+        match (above.checked_sub(1).map(|i| self.known[i]), self.known.get(above)) {
+            (Some((a, za)), Some((b, zb))) => za + (zb - za) * (x - a) / (b - a),
+            (None, Some((_, z))) => *z,
+            (below, None) => below.map_or(0.0, |(_, z)| z),
+        }
+    }
+}
+
+/// `Φ⁻¹(p)`, by the square of a normal variable.
+fn normal_quantile(p: f64) -> f64 {
+    chi_squared_quantile((2.0 * p - 1.0).abs(), 1).sqrt().copysign(p - 0.5)
+}
 
 /// A set as it was read.
 pub struct Table {
@@ -77,9 +135,8 @@ impl Table {
         Ok(Table { dim: set.dim, rows, splits })
     }
 
-    /// Split `number`, in standard units, with no more than `most` training rows if there is a limit, and with
-    /// features no further than `clip` from the mean.
-    pub fn split(&self, number: usize, most: Option<usize>, clip: Option<f64>) -> Split {
+    /// Split `number`, in standard units, with no more than `most` training rows if there is a limit.
+    pub fn split(&self, number: usize, most: Option<usize>, features: Features) -> Split {
         let mut is_test = vec![false; self.rows.len()];
         self.splits[number].iter().for_each(|i| is_test[*i] = true);
         let mut train: Vec<&Vec<f64>> =
@@ -94,11 +151,21 @@ impl Table {
                 if var > 1e-20 * (1.0 + mean[j] * mean[j]) { var.sqrt() } else { 1.0 }
             })
             .collect();
+        let scores: Vec<Scores> = match features {
+            Features::Ranked => {
+                (0..self.dim).map(|j| Scores::of(train.iter().map(|r| r[j]).collect())).collect()
+            }
+            _ => Vec::new(),
+        };
         let part = |rows: &[&Vec<f64>]| {
             let unit = |r: &Vec<f64>, j: usize| (r[j] - mean[j]) / scale[j];
-            let clipped = |z: f64| clip.map_or(z, |most| z.clamp(-most, most));
+            let feature = |r: &Vec<f64>, j: usize| match features {
+                Features::Standard => unit(r, j),
+                Features::Clipped(most) => unit(r, j).clamp(-most, most),
+                Features::Ranked => scores[j].at(r[j]),
+            };
             Part {
-                x: rows.iter().flat_map(|r| (0..self.dim).map(|j| clipped(unit(r, j)))).collect(),
+                x: rows.iter().flat_map(|r| (0..self.dim).map(|j| feature(r, j))).collect(),
                 y: rows.iter().map(|r| unit(r, self.dim)).collect(),
             }
         };
@@ -147,10 +214,26 @@ mod tests {
     fn a_split_is_standardised_by_its_training_rows_alone() {
         let rows = vec![vec![1.0, 7.0, 10.0], vec![3.0, 7.0, 30.0], vec![9.0, 7.0, 20.0]];
         let table = Table { dim: 2, rows, splits: vec![vec![2]] };
-        let split = table.split(0, None, None);
+        let split = table.split(0, None, Features::Standard);
         assert_eq!((split.train.x, split.train.y), (vec![-1.0, 0.0, 1.0, 0.0], vec![-1.0, 1.0]));
         assert_eq!((split.test.x, split.test.y, split.scale), (vec![7.0, 0.0], vec![0.0], 10.0));
-        assert_eq!(table.split(0, None, Some(4.0)).test.x, vec![4.0, 0.0]);
+        assert_eq!(table.split(0, None, Features::Clipped(4.0)).test.x, vec![4.0, 0.0]);
+    }
+
+    #[test]
+    fn ranks_become_normal_scores() {
+        let scores = Scores::of(vec![1.0, 8.0, 1000.0, 2.0, 8.0]);
+        let plain: Vec<f64> = [0.1, 0.3, 0.6, 0.6, 0.9].map(normal_quantile).to_vec();
+        assert!((plain[0] + 1.2815515655446004).abs() < 1e-9 && (plain[4] - 1.2815515655446004).abs() < 1e-9);
+        let mean = plain.iter().sum::<f64>() / 5.0;
+        let scale = (plain.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / 5.0).sqrt();
+        for (x, z) in [1.0, 2.0, 8.0, 8.0, 1000.0].into_iter().zip(plain) {
+            assert!((scores.at(x) - (z - mean) / scale).abs() < 1e-12);
+        }
+        assert_eq!(scores.at(0.0), scores.at(1.0));
+        assert_eq!(scores.at(1e6), scores.at(1000.0));
+        assert!((scores.at(5.0) - 0.5 * (scores.at(2.0) + scores.at(8.0))).abs() < 1e-12);
+        assert_eq!(Scores::of(vec![3.0; 4]).at(3.0), 0.0);
     }
 
     #[test]
