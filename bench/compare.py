@@ -13,7 +13,8 @@ from peers import Rust, Torch
 from report import write_report
 
 OURS = [("series", "f32"), ("paper", "f32"), ("series", "f64"), ("paper", "f64")]
-FIGURES = ("forward_ms", "gradient_ms", "forward_min_ms", "gradient_min_ms", "step_us", "step_min_us", "step_p99_us")
+FIGURES = ("forward_ms", "gradient_ms", "forward_min_ms", "gradient_min_ms")
+FIGURES += ("step_us", "step_min_us", "step_p99_us", "bare_us", "bare_p99_us")
 MONTE_CARLO = ("mc64", "mc16", "torchsde64")
 MONTE_CARLO_CONFIGS = "ABCD"
 BASE = {"dim": 8, "width": 64, "steps": 10, "batch": 16}

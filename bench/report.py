@@ -132,11 +132,12 @@ def steps_alone(rows: list[dict]) -> list[str]:
     """One trajectory, one step, on one thread."""
     lines = [
         [r["config"], r["peer"].removeprefix("nsde "), r["precision"]]
-        + [digits(r[figure]) for figure in ("step_min_us", "step_us", "step_p99_us")]
+        + [digits(r[figure]) for figure in ("step_min_us", "step_us", "step_p99_us", "bare_us", "bare_p99_us")]
         for r in rows
         if r["config"] in STEP_CONFIGS and r["peer"].startswith("nsde") and r["threads"] == 1
     ]
-    return table(["configuration", "mode", "precision", "shortest, µs", "median, µs", "p99, µs"], lines)
+    head = ["configuration", "mode", "precision", "shortest, µs", "median, µs", "p99, µs"]
+    return table([*head, "bare: median, µs", "bare: p99, µs"], lines)
 
 
 def charts(out: Path, grown: list[dict]) -> None:
@@ -234,7 +235,8 @@ def write_report(
     text += ["covariance saves some (B in `series` mode), fewer are done: `least_flops`.", ""]
     text += shares(rows, peaks)
     text += ["", "## One trajectory, one step", ""]
-    text += ["The allocation-free predictor on one thread.", ""]
+    text += ["The allocation-free predictor on one thread. Bare: additions in a register that take as long as the shortest step; how"]
+    text += ["late they are at worst is the machine's doing.", ""]
     text += steps_alone(rows)
     text += ["", "## Growth", ""]
     text += ["One thread, f32, around D = 8, H = 64, K = 10, batch 16 (`growth.csv`). Memory is the peak of a fresh process that"]

@@ -106,6 +106,20 @@ fn time(budget: Budget, mut run: impl FnMut()) -> Times {
     Times { shortest: all[0], median: all[all.len() / 2], late: all[all.len() * 99 / 100] }
 }
 
+/// Additions that wait for each other and touch no memory: whatever makes some of these runs late is the machine's.
+fn bare(additions: usize) {
+    let mut sum = black_box(0.0_f64);
+    (0..additions).for_each(|_| sum = black_box(sum) + 1.0);
+    black_box(sum);
+}
+
+/// How many additions take as long as `wanted` (ms).
+fn as_long_as(wanted: f64) -> usize {
+    let sample = 10_000;
+    let budget = Budget { time: Duration::from_millis(20), runs: 3 };
+    (wanted / time(budget, || bare(sample)).shortest * sample as f64) as usize
+}
+
 /// The sum of all moments after the last step: the scalar whose gradient is timed and dumped.
 fn last(_: usize, t: &Trajectory, bar: &mut Trajectory) -> nsde::Result<f64> {
     let k = t.steps() - 1;
@@ -129,16 +143,20 @@ fn measure(c: &Config, options: Options, budget: Budget) -> nsde::Result<String>
     let one = Rollout { start: &start, dts: &dts[..1], inputs: &inputs[..c.inputs] };
     let half = Budget { time: budget.time / 2, ..budget };
     let step = time(half, || drop(predictor.predict(one, &mut out)));
+    let additions = as_long_as(step.shortest);
+    let idle = time(half, || bare(additions));
     Ok(format!(
         "\"forward_ms\": {:.4}, \"gradient_ms\": {:.4}, \"forward_min_ms\": {:.4}, \"gradient_min_ms\": {:.4}, \
-         \"step_us\": {:.2}, \"step_min_us\": {:.2}, \"step_p99_us\": {:.2}",
+         \"step_us\": {:.2}, \"step_min_us\": {:.2}, \"step_p99_us\": {:.2}, \"bare_us\": {:.2}, \"bare_p99_us\": {:.2}",
         forward.median,
         both.median,
         forward.shortest,
         both.shortest,
         1e3 * step.median,
         1e3 * step.shortest,
-        1e3 * step.late
+        1e3 * step.late,
+        1e3 * idle.median,
+        1e3 * idle.late
     ))
 }
 
