@@ -164,6 +164,10 @@ class Timing:
             say(f"  round {number + 1} of {self.plan.rounds}")
 
 
+# The first run of a process touches all its memory; the median of three is of later ones.
+GROWTH_RUNS = 3
+
+
 def growth(plan: Plan, rust: Rust) -> list[dict]:
     """Time and peak memory along each axis, one thread, every point in a fresh process."""
     rows, known = [], {}
@@ -175,10 +179,10 @@ def growth(plan: Plan, rust: Rust) -> list[dict]:
                 known[key] = {}
                 flags = [x for k, v in at.items() for x in (f"--{k}", v)]
                 for moments in ("series", "paper"):
-                    args = ["--moments", moments, "--threads", 1, "--seconds", plan.seconds, "--runs", 1, *flags]
+                    args = ["--moments", moments, "--threads", 1, "--seconds", plan.seconds, "--runs", GROWTH_RUNS, *flags]
                     known[key][f"nsde {moments}"] = rust.run(*args)[0]
                 torch = Torch(1)
-                request = {"free": list(key), "peer": "eager", "seconds": plan.seconds, "runs": 1}
+                request = {"free": list(key), "peer": "eager", "seconds": plan.seconds, "runs": GROWTH_RUNS}
                 known[key]["eager"] = torch.ask(request, 120)
                 torch.close()
             for peer, answer in known[key].items():
