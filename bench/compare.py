@@ -18,6 +18,7 @@ FIGURES += ("step_us", "step_min_us", "step_p99_us", "bare_us", "bare_p99_us")
 MONTE_CARLO = ("mc64", "mc16", "torchsde64")
 MONTE_CARLO_CONFIGS = "ABCD"
 BASE = {"dim": 8, "width": 64, "steps": 10, "batch": 16}
+LONG = {"dim": 32, "width": 50, "batch": 50}  # reviews of IMDB, up to 500 words
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Plan:
     compile_each: float  # time limit to compile one configuration
     compile_total: float  # no new compilation after so many seconds of compiling
     growth: dict[str, list[int]]
+    long_steps: int  # of the sequence whose memory is measured
 
 
 FULL = Plan(
@@ -48,6 +50,7 @@ FULL = Plan(
         "steps": [10, 30, 100, 300],
         "batch": [1, 4, 16, 64, 256],
     },
+    long_steps=500,
 )
 QUICK = Plan(
     configs="ABDG",
@@ -58,6 +61,7 @@ QUICK = Plan(
     compile_each=10,
     compile_total=10,
     growth={"dim": [2, 8], "width": [16, 64], "steps": [10, 30], "batch": [4, 16]},
+    long_steps=20,
 )
 
 
@@ -192,6 +196,17 @@ def growth(plan: Plan, rust: Rust) -> list[dict]:
     return rows
 
 
+def long_sequence(plan: Plan, rust: Rust) -> list[dict]:
+    """Peak memory of a forward and a backward pass over a long sequence, two threads, each in a fresh process."""
+    at = LONG | {"steps": plan.long_steps}
+    flags = [x for k, v in at.items() for x in (f"--{k}", v)]
+    rows = []
+    for precision in ("f32", "f64"):
+        answer = rust.run("--precision", precision, "--threads", 2, "--seconds", 0, "--runs", 1, *flags)[0]
+        rows.append(at | {"precision": precision, "peak_mb": answer["peak_mb"]})
+    return rows
+
+
 def over_rounds(rows: list[dict]) -> list[dict]:
     """One row per configuration, peer, precision and threads: the medians, and the shortest of the shortest."""
     groups: dict[tuple, list[dict]] = {}
@@ -235,9 +250,11 @@ def main() -> int:
             worker.close()
     say("Growth")
     grown = growth(plan, rust)
+    say("Memory of a long sequence")
+    lengthy = long_sequence(plan, rust)
     command = "bash bench/compare.sh" + (" --quick" if args.quick else "")
     minutes = (time.monotonic() - began) / 60
-    write_report(args.out, command, minutes, checked, peaks, timing.rows, over_rounds(timing.rows), timing.notes, grown)
+    write_report(args.out, command, minutes, checked, peaks, timing.rows, over_rounds(timing.rows), timing.notes, grown, lengthy)
     say(f"Wrote {args.out} after {minutes:.1f} minutes")
     return 0
 

@@ -193,6 +193,7 @@ def write_report(
     rows: list[dict],
     notes: dict[tuple[str, str, int], str],
     grown: list[dict],
+    lengthy: list[dict],
 ) -> None:
     """Everything into the folder `out`."""
     out.mkdir(parents=True, exist_ok=True)
@@ -201,6 +202,7 @@ def write_report(
     write_csv(out / "rounds.csv", raw)
     write_csv(out / "times.csv", rows)
     write_csv(out / "growth.csv", grown)
+    write_csv(out / "memory.csv", lengthy)
     charts(out, grown)
     steps = {r["config"]: r["steps"] for r in rows}
     sampled = sorted({r["config"] for r in rows if r["peer"] == "mc64"})
@@ -242,6 +244,11 @@ def write_report(
     text += ["One thread, f32, around D = 8, H = 64, K = 10, batch 16 (`growth.csv`). Memory is the peak of a fresh process that"]
     text += [f"runs forward and backward; {digits(baseline)} MB of PyTorch's are there before it computes anything.", ""]
     text += [f"![{name}](growth_{name}.png)" for name in ("gradient", "forward", "peak")]
+    text += ["", "## Memory of a long sequence", ""]
+    at = lengthy[0]
+    text += [f"Forward and backward over K = {at['steps']} steps, the shape of a review of IMDB: D = {at['dim']}, drift {at['width']}–{at['width']},"]
+    text += [f"diffusion {at['width']}, batch {at['batch']}, two threads; the peak of a fresh process (`memory.csv`).", ""]
+    text += table(["precision", "peak, MB"], [[r["precision"], digits(r["peak_mb"])] for r in lengthy])
     text += ["", "## All times", "", "Every round: `rounds.csv`.", ""]
     text += raw_times(rows, notes)
     (out / "README.md").write_text("\n".join(text) + "\n")
