@@ -10,7 +10,7 @@
 use crate::kernel::abreast::gram;
 use crate::kernel::mat::padded;
 use crate::kernel::real::in_vectors;
-use crate::kernel::tile::{Left, Part, product};
+use crate::kernel::tile::{Left, Part, product, product_onto};
 use crate::kernel::transpose::mirror;
 use crate::kernel::{Mat, Real, rows};
 
@@ -71,6 +71,12 @@ impl<T: Real> Flow<T> {
     pub fn lower(&mut self) -> &mut Mat<T> {
         self.complete = false;
         &mut self.resid
+    }
+
+    /// The same, and the place of `J`.
+    pub fn lower_and_jac(&mut self) -> (&mut Mat<T>, &mut Mat<T>) {
+        self.complete = false;
+        (&mut self.resid, &mut self.jac)
     }
 
     /// Puts the other triangle of `R` in place, unless it is there.
@@ -146,6 +152,8 @@ impl<T: Real> Covariance<T> {
         if matches!(base, Base::White) && T::LANES > 1 && part == Part::Lower && h.shape != Shape::Diagonal {
             return gram(cov, h.resid(), &self.jac_t);
         }
+        // Added on the way.
+        let onto = T::LANES == 1 && h.shape == Shape::Full;
         let keep = match h.shape {
             Shape::Zero => false,
             Shape::Diagonal => {
@@ -153,6 +161,7 @@ impl<T: Real> Covariance<T> {
                 (0..h.units()).for_each(|i| *cov.at_mut(i, i) = h.diag[i]);
                 true
             }
+            Shape::Full if onto => false,
             Shape::Full => {
                 cov.copy_lower_from(&h.resid);
                 true
@@ -165,7 +174,14 @@ impl<T: Real> Covariance<T> {
             }
             Base::White => &self.jac_t,
         };
-        product(cov, keep, T::ONE, Left::Transposed(cross_t), &self.jac_t, part);
+        if onto {
+            product_onto(cov, &h.resid, Left::Transposed(cross_t), &self.jac_t);
+            if part == Part::Symmetric {
+                mirror(cov);
+            }
+        } else {
+            product(cov, keep, T::ONE, Left::Transposed(cross_t), &self.jac_t, part);
+        }
     }
 
     /// `Jᵀ` of `h`, every column times a number.

@@ -16,6 +16,7 @@ pub(crate) mod rows;
 pub(crate) mod series;
 pub(crate) mod tile;
 pub(crate) mod transpose;
+pub(crate) mod upper;
 
 pub(crate) use mat::Mat;
 pub(crate) use real::{Real, Single};

@@ -10,6 +10,7 @@
 use super::abreast::{BAND, gram_rows};
 use super::{Mat, Real};
 use pulp::{Simd, WithSimd};
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Orders handled in registers at a time.
@@ -166,7 +167,7 @@ impl<T: Real> Push<'_, T> {
 /// sums[n, i]  = 2 Σ_{j≠i} out_bar_ij ρ_ijⁿ e_n(j)                      the cotangent of e_n(i)
 /// ```
 ///
-/// `out_bar` is symmetric. `scratch` has two rows as long as those of `cov`.
+/// `out_bar` is symmetric. `scratch` has rows as long as those of `cov`: two, and one for each order.
 pub(crate) fn pull<T: Real>(
     cov_bar: &mut Mat<T>,
     sums: &mut Mat<T>,
@@ -205,37 +206,51 @@ impl<T: Real> WithSimd for Pull<'_, T> {
         let table = T::as_simd::<S>(coef);
         let inv = T::as_simd::<S>(inv_sd);
         let zero = T::splat(simd, T::ZERO);
+        // What is not written as vectors is not read as vectors: that would have to wait until it has reached the cache.
         let (rho, weight) = scratch.data.split_at_mut(scratch.stride);
+        let (weight, own) = weight.split_at_mut(scratch.stride);
+        let mut left = [T::ZERO; 2 * MOST_LANES];
+        left[..lanes].fill(T::ONE);
         for i in 0..n {
             let vectors = (i + 1).div_ceil(lanes);
             let row = i * stride..(i + 1) * stride;
-            weight[..i].copy_from_slice(&out_bar.data[row.start..row.start + i]);
-            weight[i..vectors * lanes].fill(T::ZERO);
             let rho = &mut T::as_simd_mut::<S>(rho)[..vectors];
             let power = &mut T::as_simd_mut::<S>(weight)[..vectors];
+            let bar = &T::as_simd::<S>(&out_bar.data[row.clone()])[..vectors];
             let from = &T::as_simd::<S>(&cov.data[row.clone()])[..vectors];
             let to = &mut T::as_simd_mut::<S>(&mut cov_bar.data[row])[..vectors];
             let inv_i = T::splat(simd, inv_sd[i]);
             for v in 0..vectors {
                 rho[v] = T::vmul(simd, T::vmul(simd, from[v], inv_i), inv[v]);
                 // weight · ρⁿ⁻¹, for n = 2 first.
-                power[v] = T::vmul(simd, power[v], rho[v]);
+                power[v] = T::vmul(simd, bar[v], rho[v]);
                 to[v] = zero;
             }
+            // Left of the diagonal.
+            let last = vectors - 1;
+            power[last] = T::vmul(simd, power[last], T::as_simd::<S>(&left[lanes - (i - last * lanes)..])[0]);
             for first in (0..orders).step_by(BLOCK) {
                 let lead = |k: usize| coef[k * along + i];
                 let block = (orders - first).min(BLOCK);
                 by_block!(
                     block,
-                    gather::<T, S>(simd, to, power, rho, lead, table, across, &mut *sums, first, i)
+                    gather::<T, S>(
+                        simd, to, power, rho, lead, table, across, &mut *sums, &mut *own, first, i
+                    )
                 );
             }
             for v in 0..vectors {
                 to[v] = T::vmul(simd, to[v], T::vmul(simd, inv_i, inv[v]));
             }
         }
+        for (to, own) in sums.data.iter_mut().zip(&own[..orders * stride]) {
+            *to += *own;
+        }
     }
 }
+
+/// As many numbers as any vector has.
+const MOST_LANES: usize = 16;
 
 /// `B` orders of a row of the adjoint, from `first` on.
 #[inline(always)]
@@ -248,6 +263,7 @@ fn gather<T: Real, S: Simd, const B: usize>(
     table: &[T::Vector<S>],
     across: usize,
     sums: &mut Mat<T>,
+    own: &mut [T],
     first: usize,
     i: usize,
 ) {
@@ -266,9 +282,11 @@ fn gather<T: Real, S: Simd, const B: usize>(
     let mut total = [T::splat(simd, T::ZERO); B];
     let stride = sums.stride;
     let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
-    let mut others = T::as_simd_mut::<S>(&mut sums.data[first * stride..]).chunks_exact_mut(stride / lanes);
-    let others: [&mut [T::Vector<S>]; B] =
-        std::array::from_fn(|_| others.next().map_or(&mut [][..], |row| &mut row[..count]));
+    let rest = Cell::from_mut(T::as_simd_mut::<S>(&mut sums.data[first * stride..])).as_slice_of_cells();
+    let mut others: [&[Cell<T::Vector<S>>]; B] = [&[]; B];
+    for b in 0..B {
+        others[b] = &rest[b * stride / lanes..][..count];
+    }
     for v in 0..count {
         let r = rho[v];
         let (mut p, mut slope) = (power[v], to[v]);
@@ -277,13 +295,13 @@ fn gather<T: Real, S: Simd, const B: usize>(
             slope = T::vfma(simd, slopes[b], pe, slope);
             total[b] = T::vfma(simd, pe, r, total[b]);
             p = T::vmul(simd, p, r);
-            others[b][v] = T::vfma(simd, p, twice[b], others[b][v]);
+            others[b][v].set(T::vfma(simd, p, twice[b], others[b][v].get()));
         }
         (power[v], to[v]) = (p, slope);
     }
     for b in 0..B {
         let t = T::vsum(simd, total[b]);
-        sums.data[(first + b) * stride + i] += t + t;
+        own[(first + b) * stride + i] = t + t;
     }
 }
 

@@ -70,10 +70,21 @@ pub(crate) fn product<T: Real>(
     }
     let (rows, stride) = (0..out.rows, out.stride);
     let inner = Inner::Rows(right.rows);
+    let keep = if keep { Onto::Itself } else { Onto::Nothing };
     Product { out: &mut out.data, rows, stride, keep, scale, left, right, inner, part }.split();
     if part == Part::Symmetric {
         mirror(out);
     }
+}
+
+/// The lower triangle of `out = onto + left·right`, and what shares a vector with it. Not for packs.
+pub(crate) fn product_onto<T: Real>(out: &mut Mat<T>, onto: &Mat<T>, left: Left<'_, T>, right: &Mat<T>) {
+    debug_assert_eq!(T::LANES, 1);
+    debug_assert_eq!((out.rows, out.cols), (onto.rows, onto.cols));
+    debug_assert_eq!((left.rows(), left.inner(), right.cols), (out.rows, right.rows, out.cols));
+    let (rows, stride) = (0..out.rows, out.stride);
+    let (inner, part, keep) = (Inner::Rows(right.rows), Part::Lower, Onto::Other(onto));
+    Product { out: &mut out.data, rows, stride, keep, scale: T::ONE, left, right, inner, part }.split();
 }
 
 /// `out = R Wᵀ` for a symmetric `R`; `weights_t` and `shared_t` are `Wᵀ`, in every lane and once for all.
@@ -96,9 +107,8 @@ pub(crate) fn product_by_triangle<T: Real>(out: &mut Mat<T>, left: Left<'_, T>, 
     debug_assert_eq!(left.inner(), right.rows);
     debug_assert_eq!(right.cols, out.cols);
     let (rows, stride) = (0..out.rows, out.stride);
-    let (inner, part) = (Inner::Triangle(right.cols), Part::All);
-    Product { out: &mut out.data, rows, stride, keep: false, scale: T::ONE, left, right, inner, part }
-        .split();
+    let (inner, part, keep) = (Inner::Triangle(right.cols), Part::All, Onto::Nothing);
+    Product { out: &mut out.data, rows, stride, keep, scale: T::ONE, left, right, inner, part }.split();
 }
 
 /// Which rows of the right factor are not zero.
@@ -127,13 +137,22 @@ impl Inner {
     }
 }
 
+/// What a product is added to.
+#[derive(Clone, Copy)]
+enum Onto<'a, T> {
+    Nothing,
+    Itself,
+    /// A matrix of the same size.
+    Other(&'a Mat<T>),
+}
+
 /// Some rows of a product.
 struct Product<'a, T: Real> {
     /// The storage of these rows.
     out: &'a mut [T],
     rows: Range<usize>,
     stride: usize,
-    keep: bool,
+    keep: Onto<'a, T>,
     scale: T,
     left: Left<'a, T>,
     right: &'a Mat<T>,
@@ -153,9 +172,31 @@ pub(crate) fn pieces(work: usize) -> usize {
     }
 }
 
+/// Over how many cores a pass over so many bytes goes: memory is slow. From outside their pool it is not worth the way.
+pub(crate) fn pieces_of_bytes(bytes: usize) -> usize {
+    match pieces(4 * bytes) {
+        many @ 2.. if rayon::current_thread_index().is_some() => many,
+        _ => 1,
+    }
+}
+
+/// Two passes over so many bytes that know nothing of each other.
+pub(crate) fn together(bytes: usize, one: impl FnOnce() + Send, other: impl FnOnce() + Send) {
+    if pieces_of_bytes(bytes) > 1 {
+        rayon::join(one, other);
+    } else {
+        one();
+        other();
+    }
+}
+
 impl<T: Real> Product<'_, T> {
     /// Computes the rows, on more than one core if there is enough to do.
     fn split(self) {
+        if matches!(self.left, Left::Transposed(_)) && T::LANES == 1 && self.is_thin() {
+            // Its sums run in another order: never split, they are the same on any number of cores.
+            return self.run();
+        }
         let work = self.rows.len() * self.inner.rows() * self.right.cols;
         self.share(pieces(work));
     }
@@ -163,11 +204,13 @@ impl<T: Real> Product<'_, T> {
     fn run(self) {
         match self.left {
             Left::Plain(_) | Left::Transposed(_) if T::LANES > 1 => {
-                let Product { out, rows, stride, keep, scale, left, right, part, .. } = self;
+                let Product { out, rows, stride, scale, left, right, part, .. } = self;
+                let keep = matches!(self.keep, Onto::Itself);
                 T::dispatch_narrow(Packs { out, rows, stride, keep, scale, left, right, part });
             }
             Left::Transposed(left) if self.is_thin() => {
-                let Product { out, stride, keep, scale, right, inner, .. } = self;
+                let Product { out, stride, scale, right, inner, .. } = self;
+                let keep = matches!(self.keep, Onto::Itself);
                 T::dispatch_rows(
                     left.cols,
                     Thin { out, stride, keep, scale, left, right, terms: inner.rows() },
@@ -198,7 +241,7 @@ impl<T: Real> Product<'_, T> {
                 (a * a + share * (b * b - a * a)).sqrt() - a
             }
         };
-        let half = (half as usize / TILE_ROWS * TILE_ROWS).max(TILE_ROWS);
+        let half = (half as usize).clamp(1, count - 1);
         let (above, below) = out.split_at_mut(half * stride);
         let (top, bottom) = (rows.start..rows.start + half, rows.start + half..rows.end);
         let few = pieces / 2;
@@ -247,8 +290,13 @@ impl<T: Real> WithSimd for Product<'_, T> {
         let across = self.right.stride / lanes;
         let from = T::as_simd::<S>(&self.right.data);
         let to = T::as_simd_mut::<S>(self.out);
-        let Product { rows, stride, keep, scale, left, part, .. } = self;
-        let bands = Bands { rows, lanes, stride: stride / lanes, scale, left, part };
+        let Product { rows, stride, scale, left, part, .. } = self;
+        let (keep, onto) = match self.keep {
+            Onto::Nothing => (false, None),
+            Onto::Itself => (true, None),
+            Onto::Other(m) => (false, Some(&m.data[rows.start * stride..])),
+        };
+        let bands = Bands { rows, lanes, stride: stride / lanes, scale, left, part, onto };
         if size_of_val(from) <= CACHED || bands.rows.len() < WORTH_PACKING {
             for v in (0..vectors).step_by(wide) {
                 let first = inner.first(v * lanes);
@@ -351,6 +399,8 @@ struct Bands<'a, T: Real> {
     scale: T,
     left: Left<'a, T>,
     part: Part,
+    /// What the first terms are added to, from the first row on, if it is not the output itself.
+    onto: Option<&'a [T]>,
 }
 
 impl<T: Real> Bands<'_, T> {
@@ -367,42 +417,42 @@ impl<T: Real> Bands<'_, T> {
         sum: Range<usize>,
         right: (&[T::Vector<S>], usize, usize),
     ) {
-        // Rows are split evenly, so that no thin tail of one row is left over.
+        // From the diagonal down. Rows are split evenly, so that no thin tail of one row is left over.
         let count = self.rows.len();
+        let mut first = match self.part {
+            Part::All => 0,
+            Part::Lower | Part::Symmetric => (v * self.lanes).saturating_sub(self.rows.start).min(count),
+        };
         let most = match self.left {
             // As many rows are as many pointers.
             Left::Plain(_) => TILE_ROWS,
             Left::Transposed(_) | Left::Shared(_) => tall::<T, S>(),
         };
-        let bands = count.div_ceil(most).max(1);
-        let mut first = 0;
+        let bands = (count - first).div_ceil(most);
         for band in 0..bands {
             let height = (count - first).div_ceil(bands - band);
             let row = self.rows.start + first;
-            // Left of the diagonal, or across it.
-            if self.part == Part::All || v * self.lanes < row + height {
-                let to = &mut out[first * self.stride..(first + height) * self.stride];
-                macro_rules! tile {
-                    ($m:literal) => {
-                        if width == 2 {
-                            self.tile::<S, $m, 2>(simd, to, v, row, keep, sum.clone(), right)
-                        } else {
-                            self.tile::<S, $m, 1>(simd, to, v, row, keep, sum.clone(), right)
-                        }
-                    };
-                }
-                match height {
-                    1 => tile!(1),
-                    2 => tile!(2),
-                    3 => tile!(3),
-                    4 => tile!(4),
-                    5 => tile!(5),
-                    6 => tile!(6),
-                    7 => self.tile::<S, 7, 1>(simd, to, v, row, keep, sum.clone(), right),
-                    8 => self.tile::<S, 8, 1>(simd, to, v, row, keep, sum.clone(), right),
-                    9 => self.tile::<S, 9, 1>(simd, to, v, row, keep, sum.clone(), right),
-                    _ => self.tile::<S, TALL_ROWS, 1>(simd, to, v, row, keep, sum.clone(), right),
-                }
+            let to = &mut out[first * self.stride..(first + height) * self.stride];
+            macro_rules! tile {
+                ($m:literal) => {
+                    if width == 2 {
+                        self.tile::<S, $m, 2>(simd, to, v, row, keep, sum.clone(), right)
+                    } else {
+                        self.tile::<S, $m, 1>(simd, to, v, row, keep, sum.clone(), right)
+                    }
+                };
+            }
+            match height {
+                1 => tile!(1),
+                2 => tile!(2),
+                3 => tile!(3),
+                4 => tile!(4),
+                5 => tile!(5),
+                6 => tile!(6),
+                7 => self.tile::<S, 7, 1>(simd, to, v, row, keep, sum.clone(), right),
+                8 => self.tile::<S, 8, 1>(simd, to, v, row, keep, sum.clone(), right),
+                9 => self.tile::<S, 9, 1>(simd, to, v, row, keep, sum.clone(), right),
+                _ => self.tile::<S, TALL_ROWS, 1>(simd, to, v, row, keep, sum.clone(), right),
             }
             first += height;
         }
@@ -461,11 +511,20 @@ impl<T: Real> Bands<'_, T> {
             }
         }
         let scale = T::splat(simd, self.scale);
+        let onto = match self.onto {
+            Some(onto) if !keep => Some(&T::as_simd::<S>(onto)[(row - self.rows.start) * self.stride..]),
+            _ => None,
+        };
         for i in 0..M {
             for n in 0..N {
-                let to = &mut out[i * self.stride + v + n];
+                let at = i * self.stride + v + n;
+                let to = &mut out[at];
                 let x = total[i][n];
-                *to = if keep { T::vfma(simd, scale, x, *to) } else { T::vmul(simd, scale, x) };
+                *to = match onto {
+                    _ if keep => T::vfma(simd, scale, x, *to),
+                    Some(onto) => T::vfma(simd, scale, x, onto[at]),
+                    None => T::vmul(simd, scale, x),
+                };
             }
         }
     }
@@ -535,6 +594,31 @@ mod tests {
     fn product_matches_three_loops() {
         check::<f64>(1e-15);
         check::<f32>(1e-6);
+    }
+
+    #[test]
+    fn thin_products_have_the_same_bits_on_any_number_of_threads() {
+        let (a, b) = (filled::<f64>(512, 512, 1), filled::<f64>(512, 2, 2));
+        let bits = |threads: usize| -> Vec<u64> {
+            let mut out = Mat::zeros(512, 2);
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| product(&mut out, false, 1.0, Left::Transposed(&a), &b, Part::All));
+            out.data.iter().map(|x| x.to_bits()).collect()
+        };
+        assert_eq!(bits(1), bits(2));
+    }
+
+    #[test]
+    fn product_onto_another_matrix_leaves_that_alone() {
+        for n in [1, 9, 50, 130] {
+            let (a, other) = (filled::<f64>(7, n, 3), filled::<f64>(n, n, 4));
+            let (mut kept, mut out) = (other.clone(), filled::<f64>(n, n, 5));
+            product(&mut kept, true, 1.0, Left::Transposed(&a), &a, Part::Lower);
+            product_onto(&mut out, &other, Left::Transposed(&a), &a);
+            for (i, j) in (0..n).flat_map(|i| (0..=i).map(move |j| (i, j))) {
+                assert_eq!(kept.at(i, j), out.at(i, j));
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Transposes in square blocks, in registers where the machine can.
 
+use super::tile::pieces_of_bytes;
 use super::{Mat, Real};
+use std::ops::Range;
 
 /// Copies the lower triangle of a square matrix onto the upper one.
 pub(crate) fn mirror<T: Real>(m: &mut Mat<T>) {
@@ -9,12 +11,25 @@ pub(crate) fn mirror<T: Real>(m: &mut Mat<T>) {
 
 /// `to = fromᵀ`.
 pub(crate) fn transpose<T: Real>(to: &mut Mat<T>, from: &Mat<T>) {
-    run(Job::Transpose { to, from });
+    let (down, columns) = (to.stride, 0..from.cols);
+    share(&mut to.data, down, columns, from, pieces_of_bytes(size_of_val(&*from.data)));
+}
+
+/// Some columns of `from`, which are rows of its transpose.
+fn share<T: Real>(to: &mut [T], down: usize, columns: Range<usize>, from: &Mat<T>, pieces: usize) {
+    if pieces < 2 || columns.len() < 2 * T::SIDE {
+        return run(Job::Transpose { to, down, columns, from });
+    }
+    let few = pieces / 2;
+    let half = (columns.len() * few / pieces).next_multiple_of(T::SIDE);
+    let (above, below) = to.split_at_mut(half * down);
+    let (left, right) = (columns.start..columns.start + half, columns.start + half..columns.end);
+    rayon::join(|| share(above, down, left, from, few), || share(below, down, right, from, pieces - few));
 }
 
 enum Job<'a, T> {
     Mirror(&'a mut Mat<T>),
-    Transpose { to: &'a mut Mat<T>, from: &'a Mat<T> },
+    Transpose { to: &'a mut [T], down: usize, columns: Range<usize>, from: &'a Mat<T> },
 }
 
 fn run<T: Real>(job: Job<'_, T>) {
@@ -41,8 +56,8 @@ impl<T: Real> Job<'_, T> {
     fn run(self, whole: impl Fn(&[T], usize, &mut [T], usize)) {
         match self {
             // A pack is a vector, and moves as a whole.
-            Job::Transpose { to, from } if T::LANES > 1 => {
-                for (j, to) in to.data.chunks_exact_mut(to.stride).enumerate() {
+            Job::Transpose { to, down, columns, from } if T::LANES > 1 => {
+                for (j, to) in columns.zip(to.chunks_exact_mut(down)) {
                     for (to, from) in to.iter_mut().zip(from.data.chunks_exact(from.stride)) {
                         *to = from[j];
                     }
@@ -68,12 +83,13 @@ impl<T: Real> Job<'_, T> {
                     }
                 }
             }
-            Job::Transpose { to, from } => {
+            Job::Transpose { to, down, columns, from } => {
                 for i in (0..from.rows).step_by(T::SIDE) {
-                    for j in (0..from.cols).step_by(T::SIDE) {
-                        let (rows, cols) = (T::SIDE.min(from.rows - i), T::SIDE.min(from.cols - j));
-                        let (across, down) = (from.stride, to.stride);
-                        let (from, to) = (&from.data[i * across + j..], &mut to.data[j * down + i..]);
+                    for j in columns.clone().step_by(T::SIDE) {
+                        let (rows, cols) = (T::SIDE.min(from.rows - i), T::SIDE.min(columns.end - j));
+                        let across = from.stride;
+                        let to = &mut to[(j - columns.start) * down + i..];
+                        let from = &from.data[i * across + j..];
                         if rows == T::SIDE && cols == T::SIDE {
                             whole(from, across, to, down);
                         } else {

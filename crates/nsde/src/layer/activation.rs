@@ -16,7 +16,7 @@ use crate::kernel::abreast::BAND;
 use crate::kernel::mat::padded;
 use crate::kernel::real::in_vectors;
 use crate::kernel::series::{self, Source};
-use crate::kernel::tile::Part;
+use crate::kernel::tile::{Part, together};
 use crate::kernel::transpose::mirror;
 use crate::kernel::{Mat, Real, Single, paper, rows};
 use crate::solver::Stats;
@@ -128,7 +128,7 @@ impl<T: Real> ActivationTape<T> {
             covariance: Covariance::zeros(pairs, inputs),
             cov_bar: Mat::zeros(pairs, pairs),
             sums: Mat::zeros(orders, pairs),
-            scratch: Mat::zeros(2, pairs),
+            scratch: Mat::zeros(2 + orders, pairs),
             band: Mat::zeros(BAND, pairs),
         }
     }
@@ -216,10 +216,10 @@ pub(crate) fn push<T: Real>(
     }
     T::flat_mut(&mut out.mean)[..count].copy_from_slice(&units.c[0]);
     T::flat_mut(slope)[..count].copy_from_slice(&units.c[1]);
-    rows::scale(&mut out.jac, &h.jac, slope);
     out.var_known = true;
     match spread {
         Spread::Diagonal(variance) => {
+            rows::scale(&mut out.jac, &h.jac, slope);
             out.shape = Shape::Diagonal;
             for i in 0..n {
                 out.var[i] = slope[i] * slope[i] * variance.var[i] + pack(&units.rest, i);
@@ -228,7 +228,8 @@ pub(crate) fn push<T: Real>(
         }
         Spread::Full(all) => {
             out.shape = Shape::Full;
-            let resid = out.lower();
+            let (resid, jac) = out.lower_and_jac();
+            let mut jacobian = || rows::scale(jac, &h.jac, slope);
             match all.pairs {
                 Pairs::Series { orders } => {
                     let Everything { cov, inv_sd, .. } = &**all;
@@ -237,14 +238,17 @@ pub(crate) fn push<T: Real>(
                     } else {
                         Source::Cov(cov)
                     };
-                    series::push(resid, source, h.resid(), inv_sd, slope, &units.e, orders);
+                    let pairs = || series::push(resid, source, h.resid(), inv_sd, slope, &units.e, orders);
+                    together(size_of_val(&*cov.data), pairs, jacobian);
                 }
                 Pairs::Paper { kink } => {
                     let Everything { cov, paper, .. } = &mut **all;
+                    jacobian();
                     paper.set(&units.mean, &units.sd);
                     paper::push(resid, cov, h.resid(), slope, kink, paper);
                 }
                 Pairs::Formula => {
+                    jacobian();
                     for i in 0..n {
                         for j in 0..i {
                             let mut x = T::lanes(|lane| {

@@ -16,6 +16,7 @@ use crate::gaussian::Gaussian;
 use crate::kernel::aligned::Aligned;
 use crate::kernel::real::{LANES, from_f64, in_vectors, to_f64};
 use crate::kernel::tile::{Left, Part, pieces, product};
+use crate::kernel::upper::factor_upper;
 use crate::kernel::{Mat, Real, cholesky};
 use crate::layer::Moments;
 use crate::network::{self, Chain, ChainGrad, Network, Tape};
@@ -55,7 +56,8 @@ struct Room<T> {
     next: Mat<T>,
     /// A factor of the congruence, transposed; then `Σ̄' (I + Δt J)`.
     half: Mat<T>,
-    /// Cholesky factor of `Σ`: in double precision, lane by lane, and for the kernels.
+    /// Cholesky factor of `Σ` in double precision: of one trajectory, transposed, or lane by lane; and for the kernels.
+    upper: Mat<f64>,
     factor: Aligned<f64>,
     root: Mat<T>,
     mean_bar: Vec<T>,
@@ -76,14 +78,21 @@ impl<T: Real> Bmm<T> {
 
     /// `√Σ`.
     fn take_root(&self, w: &mut Room<T>, from: &[f64]) {
-        let d = self.state;
-        let factor = &mut w.factor[..d * d * T::LANES];
-        factor.copy_from_slice(self.split(from).1);
+        let (d, cov) = (self.state, self.split(from).1);
         if T::LANES == 1 {
-            cholesky::factor_semidefinite(factor, d);
-        } else {
-            cholesky::factor_abreast::<T>(factor, d);
+            w.upper.set_lanes(cov);
+            factor_upper(&mut w.upper);
+            // (`Σ'` is not there yet.)
+            in_vectors::<T>(
+                #[inline(always)]
+                || (0..d).for_each(|i| from_f64(w.next.row_mut(i), w.upper.row(i))),
+            );
+            w.root.transpose_from(&w.next);
+            return;
         }
+        let factor = &mut w.factor[..d * d * T::LANES];
+        factor.copy_from_slice(cov);
+        cholesky::factor_abreast::<T>(factor, d);
         in_vectors::<T>(
             #[inline(always)]
             || w.root.set_lanes(factor),
@@ -200,7 +209,8 @@ impl<T: Real> Transition for Bmm<T> {
             grad: self.drift.grad(),
             next: square.clone(),
             half: square.clone(),
-            factor: Aligned::zeros(d * d * T::LANES),
+            upper: if T::LANES == 1 { Mat::zeros(d, d) } else { Mat::default() },
+            factor: Aligned::zeros(if T::LANES == 1 { 0 } else { d * d * T::LANES }),
             root: square.clone(),
             mean_bar: vec![T::ZERO; d],
             base_bar: square,

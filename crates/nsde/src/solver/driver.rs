@@ -200,6 +200,9 @@ impl<K: Transition> Pooled<K> {
         states: &mut [f64],
         one: &mut [f64],
     ) {
+        if K::WIDTH == 1 {
+            return self.kernel.start(work, index, rollouts[0].start, states);
+        }
         for lane in 0..K::WIDTH {
             let n = lane.min(rollouts.len() - 1);
             self.kernel.start(work, index + n, rollouts[n].start, one);
@@ -220,7 +223,12 @@ impl<K: Transition> Pooled<K> {
         // No branch, so that it goes in vectors.
         let finite = states.iter().fold(true, |all, x| all & x.is_finite());
         for (lane, out) in out.iter_mut().enumerate().filter(|(_, out)| k < out.steps()) {
-            take_lane::<K>(one, states, lane);
+            let one = if K::WIDTH == 1 {
+                states
+            } else {
+                take_lane::<K>(one, states, lane);
+                &*one
+            };
             if !finite && one.iter().any(|x| !x.is_finite()) {
                 return Err(Error::NonFinite { trajectory: index + lane, step: k + 1 });
             }

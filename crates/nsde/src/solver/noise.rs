@@ -226,6 +226,11 @@ impl<T: Real> Noise<T> {
                     }
                 }
             }
+            (Noise::Constant { second, full: false, .. }, _) => {
+                for i in 0..d {
+                    *cov.at_mut(i, i) += T::lanes(|lane| at.dt(lane) * second[i * d + i]);
+                }
+            }
             (Noise::Constant { second, .. }, _) => {
                 for i in 0..d {
                     for (to, q) in cov.row_mut(i).iter_mut().zip(&second[i * d..(i + 1) * d]) {
