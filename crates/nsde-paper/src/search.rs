@@ -4,10 +4,12 @@ use crate::cells::Order;
 use crate::fit::Fit;
 use crate::method::Method;
 use crate::outcome::{Outcome, number};
+use crate::particles::Scored;
 use crate::run::Run;
 use crate::statistics::mean;
 use anyhow::Result;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// A training, and what it is called in the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,22 +28,53 @@ pub struct Choice {
     /// What was tried, with its score; lower is better, `None` if it diverged.
     #[serde(skip)]
     tried: Vec<(String, Option<f64>)>,
+    /// [`Scored::distance`] of what was chosen, the mean over the parts, where trials say it.
+    #[serde(skip)]
+    distance: Option<f64>,
     #[serde(skip)]
     seconds: f64,
+}
+
+/// What a trial found.
+pub trait Found: Serialize + DeserializeOwned + Send {
+    /// What is compared; lower is better.
+    fn score(&self) -> f64;
+    /// [`Scored::distance`].
+    fn distance(&self) -> Option<f64>;
+}
+
+impl Found for f64 {
+    fn score(&self) -> f64 {
+        *self
+    }
+    fn distance(&self) -> Option<f64> {
+        None
+    }
+}
+
+impl Found for Scored {
+    fn score(&self) -> f64 {
+        self.nll.unwrap_or(self.mse)
+    }
+    fn distance(&self) -> Option<f64> {
+        self.distance
+    }
 }
 
 /// Tries what `candidates` has for each method on each of `parts`, and keeps what has the lowest mean score. `trial` gets the
 /// method, a training and the number of the part. Of candidates that are the same to a method only the first is tried, and one
 /// without a rival not at all. `name` begins the names of the cells; `settings` is everything else that the scores depend on.
-pub fn choose(
+pub fn choose<T: Found>(
     run: &Run,
     name: &str,
     settings: &impl Serialize,
     parts: usize,
     candidates: impl Fn(Method) -> Vec<Candidate>,
-    trial: impl Fn(Method, &Fit, usize) -> Result<Option<f64>> + Sync,
+    trial: impl Fn(Method, &Fit, usize) -> Result<Option<T>> + Sync,
 ) -> Result<Vec<Choice>> {
-    let offers = Method::ALL.map(|method| (method, distinct(method, candidates(method))));
+    // The paper's own method first: an early look sees it.
+    let mut offers = Method::ALL.map(|method| (method, distinct(method, candidates(method))));
+    offers.reverse();
     let mut cells: Vec<(String, (Method, Fit, usize))> = Vec::new();
     for (method, offer) in offers.iter().filter(|(_, offer)| offer.len() > 1) {
         for (n, candidate) in offer.iter().enumerate() {
@@ -56,18 +89,24 @@ pub fn choose(
     let mut done = done.iter();
     let mut choices = Vec::new();
     for (method, offer) in offers {
-        let (mut tried, mut seconds) = (Vec::new(), 0.0);
+        let (mut tried, mut distances, mut seconds) = (Vec::new(), Vec::new(), 0.0);
         if offer.len() > 1 {
             for candidate in &offer {
                 let of: Vec<_> = done.by_ref().take(parts).collect();
-                let scores: Option<Vec<f64>> = of.iter().map(|d| d.value).collect();
+                let scores: Option<Vec<f64>> =
+                    of.iter().map(|d| d.value.as_ref().map(Found::score)).collect();
+                let far: Option<Vec<f64>> = of.iter().map(|d| d.value.as_ref()?.distance()).collect();
+                distances.push(far.map(|d| mean(&d)));
                 tried.push((candidate.label.clone(), scores.map(|s| mean(&s))));
                 seconds += of.iter().map(|d| d.seconds).sum::<f64>();
             }
         }
         let best = lowest(&tried);
-        choices.extend(offer.into_iter().nth(best).map(|chosen| Choice { method, chosen, tried, seconds }));
+        let distance = distances.get(best).copied().flatten();
+        let chosen = offer.into_iter().nth(best);
+        choices.extend(chosen.map(|chosen| Choice { method, chosen, tried, distance, seconds }));
     }
+    choices.reverse();
     Ok(choices)
 }
 
@@ -91,6 +130,11 @@ fn lowest(tried: &[(String, Option<f64>)]) -> usize {
 /// What was chosen for a method; `fit` if nothing was.
 pub fn of<'a>(choices: &'a [Choice], method: Method, fit: &'a Fit) -> &'a Fit {
     choices.iter().find(|c| c.method == method).map_or(fit, |c| &c.chosen.fit)
+}
+
+/// How much too small the variance of a method was in the trials of what was chosen for it, where they say it.
+pub fn distance(choices: &[Choice], method: Method) -> Option<f64> {
+    choices.iter().find(|c| c.method == method)?.distance
 }
 
 /// Seconds that the trials took.

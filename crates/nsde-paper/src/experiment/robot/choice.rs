@@ -1,5 +1,5 @@
-//! What the paper leaves open of the training on a robot, chosen once for the same motion and once for transfer, on the training
-//! recordings only.
+//! What the paper leaves open of the training on a robot, chosen for the same motion and, at first, for transfer, on the training
+//! recordings only. What is chosen for transfer now is in `far`.
 
 use super::{Robot, pieces, rows};
 use crate::fit::{Fit, Recipe};
@@ -13,9 +13,9 @@ use anyhow::Result;
 use nsde::data::Dataset;
 
 /// Updates of a trial.
-const UPDATES: usize = 300;
+pub const UPDATES: usize = 300;
 /// Members of BMM+.
-const MEMBERS: usize = 3;
+pub const MEMBERS: usize = 3;
 /// A wide start: a tenth of the data's deviation.
 const WIDE: f64 = 1e-2;
 
@@ -26,14 +26,18 @@ pub struct Choices {
 }
 
 /// What is learned from, what chooses the weights, and what is forecast.
-struct Part {
-    train: Dataset,
-    held_out: Dataset,
-    test: Dataset,
+pub struct Part {
+    /// In units of its own.
+    pub train: Dataset,
+    /// In the same units.
+    pub held_out: Dataset,
+    /// Pieces in the same units.
+    pub test: Dataset,
 }
 
 impl Part {
-    fn new(train: &Dataset, held_out: &Dataset, test: &Dataset, steps: usize, most: usize) -> Self {
+    /// `test` is cut into pieces of `steps` steps.
+    pub fn new(train: &Dataset, held_out: &Dataset, test: &Dataset, steps: usize, most: usize) -> Self {
         let units = Standard::new(train);
         let test = pieces(&units.apply(test), steps, steps, most);
         Part { train: units.apply(train), held_out: units.apply(held_out), test }
@@ -72,20 +76,23 @@ pub fn choose(run: &Run, protocol: &Protocol, robot: &Robot) -> Result<Choices> 
     Ok(Choices { same, transfer: search("transfer", &halves)? })
 }
 
+/// A training with another recipe, dropout rate, `Σ₀` and weight decay than `fit`.
+pub fn candidate(fit: &Fit, recipe: Recipe, rate: f64, init_var: f64, decay: f64) -> Candidate {
+    let words = [
+        format!("rate {}", if recipe == Recipe::Paper { "stays" } else { "falls" }),
+        if recipe == Recipe::Ours { "our recipe".into() } else { String::new() },
+        format!("dropout {rate}"),
+        format!("Σ₀ {init_var:.0e}"),
+        if decay > 0.0 { format!("decay {decay}") } else { String::new() },
+    ];
+    let label = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(", ");
+    let fit = Fit { recipe, keep: 1.0 - rate, init_var, weight_decay: decay, ..fit.clone() };
+    Candidate { label, fit }
+}
+
 /// What is tried for a method. BMM+ has a wide start or our recipe.
 fn candidates(method: Method, fit: &Fit) -> Vec<Candidate> {
-    let candidate = |recipe: Recipe, rate: f64, init_var: f64, decay: f64| {
-        let words = [
-            format!("rate {}", if recipe == Recipe::Paper { "stays" } else { "falls" }),
-            if recipe == Recipe::Ours { "our recipe".into() } else { String::new() },
-            format!("dropout {rate}"),
-            format!("Σ₀ {init_var:.0e}"),
-            if decay > 0.0 { format!("decay {decay}") } else { String::new() },
-        ];
-        let label = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(", ");
-        let fit = Fit { recipe, keep: 1.0 - rate, init_var, weight_decay: decay, ..fit.clone() };
-        Candidate { label, fit }
-    };
+    let candidate = |recipe, rate, init_var, decay| candidate(fit, recipe, rate, init_var, decay);
     let narrow = fit.init_var;
     let mut list = vec![
         candidate(Recipe::Paper, 0.2, narrow, 0.0),
