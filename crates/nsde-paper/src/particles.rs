@@ -34,8 +34,6 @@ pub struct Judge {
     dense: u64,
     nll: f64,
     crps: f64,
-    /// Squared Mahalanobis distances.
-    distance: f64,
     inside: [u64; LEVELS.len()],
     singular: u64,
 }
@@ -51,16 +49,6 @@ pub struct Scored {
     pub ecpe: Option<f64>,
     /// Continuous ranked probability score per coordinate.
     pub crps: Option<f64>,
-    /// Squared Mahalanobis distance per coordinate: 1 if the variance is right, more if it is too small. Older cells have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub distance: Option<f64>,
-}
-
-impl Scored {
-    /// The NLL of `dim` coordinates if every covariance were `heat` times as large; of Gaussians only.
-    pub fn heated_nll(&self, dim: usize, heat: f64) -> Option<f64> {
-        Some(self.nll? + 0.5 * dim as f64 * (heat.ln() + self.distance? * (1.0 / heat - 1.0)))
-    }
 }
 
 impl Judge {
@@ -73,7 +61,6 @@ impl Judge {
             Ok(None) => {}
             Ok(Some(score)) => {
                 let crps = score.coordinates.iter().map(|c| c.crps).sum();
-                self.distance += score.squared_mahalanobis;
                 self.dense(score.region, score.nll, crps);
             }
         }
@@ -84,9 +71,7 @@ impl Judge {
     pub fn mixture(&mut self, law: &Mixture, x: &[f64]) -> Result<()> {
         let moments = law.moments();
         self.mean(&moments.mean, x);
-        let distance = mahalanobis(&moments.mean, &moments.cov, x)?;
-        let region = chi_squared_cdf(distance, x.len());
-        self.distance += distance;
+        let region = chi_squared_cdf(mahalanobis(&moments.mean, &moments.cov, x)?, x.len());
         let crps = x.iter().enumerate().map(|(i, x)| law.crps(i, *x)).sum();
         self.dense(region, law.nll(x)?, crps);
         Ok(())
@@ -126,7 +111,6 @@ impl Judge {
             nll: whole.then(|| self.nll / judged),
             ecpe: (judged > 0.0).then(|| ecpe(&curve)),
             crps: whole.then(|| self.crps / (judged * self.dim as f64)),
-            distance: whole.then(|| self.distance / (judged * self.dim as f64)),
         }
     }
 }
@@ -151,27 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn heat_says_what_wider_gaussians_would_have_scored() {
-        let law = |heat: f64| Gaussian {
-            mean: vec![0.0, 1.0],
-            cov: vec![2.0, 0.5, 0.5, 1.0].iter().map(|c| heat * c).collect(),
-        };
-        let score = |heat: f64| {
-            let mut judge = Judge::default();
-            judge.gaussian(&law(heat), &[3.0, -1.0]).unwrap();
-            judge.gaussian(&law(heat), &[0.5, 0.5]).unwrap();
-            judge.scored()
-        };
-        let (cold, warm) = (score(1.0), score(7.0));
-        assert!((cold.heated_nll(2, 7.0).unwrap() - warm.nll.unwrap()).abs() < 1e-12);
-        // The best heat is the distance itself, and leaves a distance of one.
-        assert!((score(cold.distance.unwrap()).distance.unwrap() - 1.0).abs() < 1e-12);
-    }
-
-    #[test]
     fn a_mean_alone_has_no_likelihood() {
         let mut judge = Judge::default();
         judge.mean(&[1.0, 1.0], &[0.0, 3.0]);
-        assert_eq!(judge.scored(), Scored { mse: 2.5, nll: None, ecpe: None, crps: None, distance: None });
+        assert_eq!(judge.scored(), Scored { mse: 2.5, nll: None, ecpe: None, crps: None });
     }
 }

@@ -167,22 +167,9 @@ pub fn trial(
     test: &Dataset,
     seed: u64,
 ) -> Result<Option<f64>> {
-    let found = try_out(protocol, method, train, held_out, test, seed)?;
-    Ok(found.map(|scored| scored.nll.unwrap_or(scored.mse)))
-}
-
-/// The same with all scores.
-pub fn try_out(
-    protocol: &Protocol,
-    method: Method,
-    train: &Dataset,
-    held_out: Option<&Dataset>,
-    test: &Dataset,
-    seed: u64,
-) -> Result<Option<Scored>> {
     let tests = [Test { data: test, columns: None }];
     let found = evaluate_all(&[method.plain()], protocol, method, train, held_out, &tests, seed)?.remove(0);
-    Ok(found.last().map(|line| line.scored))
+    Ok(found.last().map(|line| line.scored.nll.unwrap_or(line.scored.mse)))
 }
 
 impl Forecast {

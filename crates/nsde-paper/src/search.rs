@@ -4,12 +4,10 @@ use crate::cells::Order;
 use crate::fit::Fit;
 use crate::method::Method;
 use crate::outcome::{Outcome, number};
-use crate::particles::Scored;
 use crate::run::Run;
 use crate::statistics::mean;
 use anyhow::Result;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 /// A training, and what it is called in the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,49 +26,20 @@ pub struct Choice {
     /// What was tried, with its score; lower is better, `None` if it diverged.
     #[serde(skip)]
     tried: Vec<(String, Option<f64>)>,
-    /// [`Scored::distance`] of what was chosen, the mean over the parts, where trials say it.
-    #[serde(skip)]
-    distance: Option<f64>,
     #[serde(skip)]
     seconds: f64,
-}
-
-/// What a trial found.
-pub trait Found: Serialize + DeserializeOwned + Send {
-    /// What is compared; lower is better.
-    fn score(&self) -> f64;
-    /// [`Scored::distance`].
-    fn distance(&self) -> Option<f64>;
-}
-
-impl Found for f64 {
-    fn score(&self) -> f64 {
-        *self
-    }
-    fn distance(&self) -> Option<f64> {
-        None
-    }
-}
-
-impl Found for Scored {
-    fn score(&self) -> f64 {
-        self.nll.unwrap_or(self.mse)
-    }
-    fn distance(&self) -> Option<f64> {
-        self.distance
-    }
 }
 
 /// Tries what `candidates` has for each method on each of `parts`, and keeps what has the lowest mean score. `trial` gets the
 /// method, a training and the number of the part. Of candidates that are the same to a method only the first is tried, and one
 /// without a rival not at all. `name` begins the names of the cells; `settings` is everything else that the scores depend on.
-pub fn choose<T: Found>(
+pub fn choose(
     run: &Run,
     name: &str,
     settings: &impl Serialize,
     parts: usize,
     candidates: impl Fn(Method) -> Vec<Candidate>,
-    trial: impl Fn(Method, &Fit, usize) -> Result<Option<T>> + Sync,
+    trial: impl Fn(Method, &Fit, usize) -> Result<Option<f64>> + Sync,
 ) -> Result<Vec<Choice>> {
     // The paper's own method first: an early look sees it.
     let mut offers = Method::ALL.map(|method| (method, distinct(method, candidates(method))));
@@ -89,22 +58,17 @@ pub fn choose<T: Found>(
     let mut done = done.iter();
     let mut choices = Vec::new();
     for (method, offer) in offers {
-        let (mut tried, mut distances, mut seconds) = (Vec::new(), Vec::new(), 0.0);
+        let (mut tried, mut seconds) = (Vec::new(), 0.0);
         if offer.len() > 1 {
             for candidate in &offer {
                 let of: Vec<_> = done.by_ref().take(parts).collect();
-                let scores: Option<Vec<f64>> =
-                    of.iter().map(|d| d.value.as_ref().map(Found::score)).collect();
-                let far: Option<Vec<f64>> = of.iter().map(|d| d.value.as_ref()?.distance()).collect();
-                distances.push(far.map(|d| mean(&d)));
+                let scores: Option<Vec<f64>> = of.iter().map(|d| d.value).collect();
                 tried.push((candidate.label.clone(), scores.map(|s| mean(&s))));
                 seconds += of.iter().map(|d| d.seconds).sum::<f64>();
             }
         }
         let best = lowest(&tried);
-        let distance = distances.get(best).copied().flatten();
-        let chosen = offer.into_iter().nth(best);
-        choices.extend(chosen.map(|chosen| Choice { method, chosen, tried, distance, seconds }));
+        choices.extend(offer.into_iter().nth(best).map(|chosen| Choice { method, chosen, tried, seconds }));
     }
     choices.reverse();
     Ok(choices)
@@ -127,14 +91,21 @@ fn lowest(tried: &[(String, Option<f64>)]) -> usize {
     (0..tried.len()).min_by(|a, b| score(a).total_cmp(&score(b))).unwrap_or(0)
 }
 
+/// Two searches whose scores compare, as one: every method takes what has the lowest score of both.
+pub fn joined(first: &[Choice], second: &[Choice]) -> Vec<Choice> {
+    let join = |a: &Choice| {
+        let Some(b) = second.iter().find(|b| b.method == a.method) else { return a.clone() };
+        let tried: Vec<_> = a.tried.iter().chain(&b.tried).cloned().collect();
+        let winner = if lowest(&tried) < a.tried.len() { a } else { b };
+        let chosen = winner.chosen.clone();
+        Choice { method: a.method, chosen, tried, seconds: a.seconds + b.seconds }
+    };
+    first.iter().map(join).collect()
+}
+
 /// What was chosen for a method; `fit` if nothing was.
 pub fn of<'a>(choices: &'a [Choice], method: Method, fit: &'a Fit) -> &'a Fit {
     choices.iter().find(|c| c.method == method).map_or(fit, |c| &c.chosen.fit)
-}
-
-/// How much too small the variance of a method was in the trials of what was chosen for it, where they say it.
-pub fn distance(choices: &[Choice], method: Method) -> Option<f64> {
-    choices.iter().find(|c| c.method == method)?.distance
 }
 
 /// Seconds that the trials took.
@@ -182,6 +153,23 @@ mod tests {
         let all = || vec![candidate(0.8, 1e-6), candidate(0.5, 1e-6), candidate(0.8, 1e-2)];
         let count = |method| distinct(method, all()).len();
         assert_eq!([Method::Bmm, Method::Cubature, Method::LstmStochastic].map(count), [3, 2, 1]);
+    }
+
+    #[test]
+    fn of_two_searches_the_lowest_score_wins() {
+        let base = Protocol::new(2, 0.1, 4, 3, 1..4).fit;
+        let choice = |method, horizon: usize, score: f64| Choice {
+            method,
+            chosen: Candidate { label: horizon.to_string(), fit: Fit { horizon, ..base.clone() } },
+            tried: vec![(horizon.to_string(), Some(score))],
+            seconds: 1.0,
+        };
+        let first =
+            [choice(Method::Bmm, 1, 5.0), choice(Method::Node, 2, 5.0), choice(Method::Cubature, 3, 5.0)];
+        let both = joined(&first, &[choice(Method::Node, 4, 6.0), choice(Method::Bmm, 5, 4.0)]);
+        let taken = [Method::Bmm, Method::Node, Method::Cubature].map(|m| of(&both, m, &base).horizon);
+        assert_eq!((taken, seconds(&both)), ([5, 2, 3], 5.0));
+        assert_eq!(both[0].tried.len(), 2);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the paper leaves open of the training on a robot, chosen for the same motion and, at first, for transfer, on the training
-//! recordings only. What is chosen for transfer now is in `far`.
+//! What the paper leaves open of the training on a robot, chosen once for the same motion and twice for transfer, on the training
+//! recordings only.
 
 use super::{Robot, pieces, rows};
 use crate::fit::{Fit, Recipe};
@@ -13,31 +13,32 @@ use anyhow::Result;
 use nsde::data::Dataset;
 
 /// Updates of a trial.
-pub const UPDATES: usize = 300;
+const UPDATES: usize = 300;
 /// Members of BMM+.
-pub const MEMBERS: usize = 3;
+const MEMBERS: usize = 3;
+/// Updates of shorter trials.
+const FEW: [usize; 2] = [100, 30];
 /// A wide start: a tenth of the data's deviation.
 const WIDE: f64 = 1e-2;
 
 /// What the methods are trained with.
 pub struct Choices {
     same: Vec<Choice>,
+    /// For transfer, at first.
+    first: Vec<Choice>,
+    /// For transfer, of all that was tried.
     transfer: Vec<Choice>,
 }
 
 /// What is learned from, what chooses the weights, and what is forecast.
-pub struct Part {
-    /// In units of its own.
-    pub train: Dataset,
-    /// In the same units.
-    pub held_out: Dataset,
-    /// Pieces in the same units.
-    pub test: Dataset,
+struct Part {
+    train: Dataset,
+    held_out: Dataset,
+    test: Dataset,
 }
 
 impl Part {
-    /// `test` is cut into pieces of `steps` steps.
-    pub fn new(train: &Dataset, held_out: &Dataset, test: &Dataset, steps: usize, most: usize) -> Self {
+    fn new(train: &Dataset, held_out: &Dataset, test: &Dataset, steps: usize, most: usize) -> Self {
         let units = Standard::new(train);
         let test = pieces(&units.apply(test), steps, steps, most);
         Part { train: units.apply(train), held_out: units.apply(held_out), test }
@@ -61,33 +62,59 @@ pub fn choose(run: &Run, protocol: &Protocol, robot: &Robot) -> Result<Choices> 
     let steps = protocol.scored.end - 1;
     let most = run.size(usize::MAX, 2);
     let updates = run.size(UPDATES, 2);
-    let search = |name: &str, parts: &[Part]| {
-        let candidates = |method| candidates(method, &Fit { steps: updates, ..protocol.fit.clone() });
+    let fit = Fit { steps: updates, ..protocol.fit.clone() };
+    let search = |name: &str, parts: &[Part], candidates: fn(Method, &Fit) -> Vec<Candidate>| {
+        let candidates = |method| candidates(method, &fit);
         search::choose(run, name, &protocol, parts.len(), candidates, |method, fit, part| {
             let Part { train, held_out, test } = &parts[part];
             trial(&protocol.with(fit), method, train, Some(held_out), test, run.seed)
         })
     };
-    let same = search("same", &[Part::new(&robot.train, &robot.held_out, &robot.held_out, steps, most)])?;
+    let same = search(
+        "same",
+        &[Part::new(&robot.train, &robot.held_out, &robot.held_out, steps, most)],
+        candidates,
+    )?;
     let halves = [false, true].map(|second| {
         let [train, held_out] = [&robot.train, &robot.held_out].map(|data| half(data, second));
         Part::new(&train, &held_out, &half(&robot.held_out, !second), steps, most)
     });
-    Ok(Choices { same, transfer: search("transfer", &halves)? })
+    let first = search("transfer", &halves, candidates)?;
+    let transfer = search::joined(&first, &search("more", &halves, more)?);
+    Ok(Choices { same, first, transfer })
 }
 
 /// A training with another recipe, dropout rate, `Σ₀` and weight decay than `fit`.
-pub fn candidate(fit: &Fit, recipe: Recipe, rate: f64, init_var: f64, decay: f64) -> Candidate {
+fn candidate(fit: &Fit, recipe: Recipe, rate: f64, init_var: f64, decay: f64) -> Candidate {
     let words = [
         format!("rate {}", if recipe == Recipe::Paper { "stays" } else { "falls" }),
         if recipe == Recipe::Ours { "our recipe".into() } else { String::new() },
         format!("dropout {rate}"),
         format!("Σ₀ {init_var:.0e}"),
         if decay > 0.0 { format!("decay {decay}") } else { String::new() },
+        if fit.steps == UPDATES { String::new() } else { format!("{} updates", fit.steps) },
     ];
     let label = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(", ");
     let fit = Fit { recipe, keep: 1.0 - rate, init_var, weight_decay: decay, ..fit.clone() };
     Candidate { label, fit }
+}
+
+/// What was tried for transfer when the first search had ended at the edge of its list: more dropout, and fewer updates. BMM+
+/// takes what BMM takes.
+fn more(method: Method, fit: &Fit) -> Vec<Candidate> {
+    if method == Method::BmmPlus {
+        return Vec::new();
+    }
+    let falling = |updates: usize, rate: f64| {
+        let fit = Fit { steps: updates.min(fit.steps), ..fit.clone() };
+        candidate(&fit, Recipe::Falling, rate, WIDE, 0.0)
+    };
+    let mut list: Vec<_> = [0.9, 0.95, 0.98, 0.99, 0.995].map(|rate| falling(UPDATES, rate)).into();
+    list.extend([falling(FEW[0], 0.9), falling(FEW[0], 0.98), falling(FEW[1], 0.9)]);
+    // A method without dropout has had some of them.
+    let before = candidates(method, fit);
+    list.retain(|c| before.iter().all(|b| method.fit(&b.fit) != method.fit(&c.fit)));
+    list
 }
 
 /// What is tried for a method. BMM+ has a wide start or our recipe.
@@ -111,12 +138,22 @@ fn candidates(method: Method, fit: &Fit) -> Vec<Candidate> {
 }
 
 impl Choices {
-    /// The training of a method for the same motion, of full length, and for transfer, just as it was tried.
-    pub fn of(&self, method: Method, fit: &Fit) -> [Fit; 2] {
+    /// The training of a method for the same motion, of full length, and what was first chosen for transfer, just as it was tried.
+    pub fn first(&self, method: Method, fit: &Fit) -> [Fit; 2] {
         let members = if method == Method::BmmPlus { MEMBERS } else { 1 };
         let same = Fit { steps: fit.steps, members, ..search::of(&self.same, method, fit).clone() };
-        let transfer = Fit { members, ..search::of(&self.transfer, method, fit).clone() };
+        let transfer = Fit { members, ..search::of(&self.first, method, fit).clone() };
         [same, transfer]
+    }
+
+    /// The training of a method for transfer, just as it was tried. BMM+ is an ensemble of what BMM takes.
+    pub fn transfer(&self, method: Method, fit: &Fit) -> Fit {
+        match method {
+            Method::BmmPlus => {
+                Fit { members: MEMBERS, ..search::of(&self.transfer, Method::Bmm, fit).clone() }
+            }
+            _ => search::of(&self.transfer, method, fit).clone(),
+        }
     }
 
     /// Seconds that the trials took.

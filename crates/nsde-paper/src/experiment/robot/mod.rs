@@ -1,7 +1,6 @@
 //! Table 4, columns 5 to 8, and Fig. 7c–d: all methods on a robot arm that is driven by torques.
 
 mod choice;
-mod far;
 mod source;
 
 use super::Experiment;
@@ -13,7 +12,6 @@ use crate::run::Run;
 use crate::standard::Standard;
 use anyhow::Result;
 use choice::Choices;
-use far::Far;
 use nsde::data::{Dataset, Series};
 use serde::Serialize;
 use source::Robot;
@@ -60,10 +58,10 @@ fn run(run: &Run) -> Result<()> {
     let tests = [Test { data: &same, columns: None }, Test { data: &transfer, columns: None }];
 
     let choices = choice::choose(run, &settings.protocol, &robot)?;
-    let trainings = Method::ALL.map(|method| choices.of(method, &settings.protocol.fit));
+    let trainings = Method::ALL.map(|method| choices.first(method, &settings.protocol.fit));
     let contest = Contest::hold(run, &settings.protocol, &(&settings, &trainings), |method, seed| {
         let mut scores = Vec::new();
-        for (fit, test) in choices.of(method, &settings.protocol.fit).iter().zip(tests) {
+        for (fit, test) in choices.first(method, &settings.protocol.fit).iter().zip(tests) {
             let protocol = settings.protocol.with(fit);
             scores.extend(evaluate_all(
                 method.predictions(),
@@ -77,18 +75,23 @@ fn run(run: &Run) -> Result<()> {
         }
         Ok(scores)
     })?;
-    let far = far::choose(run, &settings.protocol, &robot)?;
-    let trainings = Method::ALL.map(|method| far.of(method, &settings.protocol.fit));
-    let again =
-        Contest::hold_named(run, "far-", &settings.protocol, &(&settings, &trainings), |method, seed| {
-            let protocol = settings.protocol.with(&far.of(method, &settings.protocol.fit));
-            evaluate_all(method.predictions(), &protocol, method, &train, Some(&held_out), &tests[1..], seed)
-        })?;
+    let fit = |method| choices.transfer(method, &settings.protocol.fit);
+    let trainings = Method::ALL.map(fit);
+    let again = Contest::hold_named(
+        run,
+        "transfer-",
+        &settings.protocol,
+        &(&settings, &trainings),
+        |method, seed| {
+            let protocol = settings.protocol.with(&fit(method));
+            let test = &tests[1..];
+            evaluate_all(method.predictions(), &protocol, method, &train, Some(&held_out), test, seed)
+        },
+    )?;
     report(
         run,
         &settings.protocol,
         &choices,
-        &far,
         [&contest, &again],
         &robot,
         [same.series.len(), transfer.series.len()],
@@ -158,7 +161,6 @@ fn report(
     run: &Run,
     protocol: &Protocol,
     choices: &Choices,
-    far: &Far,
     [contest, again]: [&Contest<'_>; 2],
     robot: &Robot,
     pieces: [usize; 2],
@@ -186,7 +188,6 @@ fn report(
     }
     out.text(&format!("MSE per coordinate, NLL summed over {}, in standard units.", robot.train.dim()));
     choices.report(&mut out, &protocol.fit)?;
-    far.report(&mut out)?;
     out.heading(first.title);
     first.table(&mut out, None);
     first.data(&mut out)?;
@@ -203,5 +204,5 @@ fn report(
         1e3 * robot.dt,
         protocol.components
     );
-    contest.finish_after(choices.seconds() + far.seconds(), &[again], out, &about)
+    contest.finish_after(choices.seconds(), &[again], out, &about)
 }
