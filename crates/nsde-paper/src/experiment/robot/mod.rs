@@ -189,6 +189,7 @@ fn report(
     out.text(&format!("MSE per coordinate, NLL summed over {}, in standard units.", robot.train.dim()));
     choices.report(&mut out, &protocol.fit)?;
     out.heading(first.title);
+    out.text("What the first search for transfer had chosen, and how it fared in the test, before there was a second one.");
     first.table(&mut out, None);
     first.data(&mut out)?;
     let about = format!(
