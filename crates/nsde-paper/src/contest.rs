@@ -36,18 +36,18 @@ impl<'a> Contest<'a> {
         settings: &impl Serialize,
         work: impl Fn(Method, u64) -> Result<Vec<Vec<Line>>> + Sync,
     ) -> Result<Self> {
-        Self::hold_named(run, "", protocol, settings, work)
+        Self::hold_named(run, "", run.repetitions(10, 1), protocol, settings, work)
     }
 
-    /// The same where an experiment has several contests: `prefix` begins the names of the cells.
+    /// The same where an experiment has several contests: `prefix` begins the names of the cells, and each has its own runs.
     pub fn hold_named(
         run: &Run,
         prefix: &str,
+        runs: usize,
         protocol: &'a Protocol,
         settings: &impl Serialize,
         work: impl Fn(Method, u64) -> Result<Vec<Vec<Line>>> + Sync,
     ) -> Result<Self> {
-        let runs = run.repetitions(10, 1);
         // All methods of a run before the next run, so that an early look sees all methods.
         let cells: Vec<(String, (Method, u64))> = (0..runs as u64)
             .flat_map(|r| Method::ALL.map(|m| (format!("{prefix}{}-run-{r}", m.slug()), (m, run.seed + r))))

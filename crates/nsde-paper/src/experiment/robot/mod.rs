@@ -28,6 +28,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Recordings are cut into pieces of this many steps for the test, each forecast from its first row.
 const STEPS: usize = 100;
 
+/// Runs for transfer, in each run for the same motion: they are short.
+const SHORT: usize = 3;
+
 #[derive(Serialize)]
 struct Settings {
     protocol: Protocol,
@@ -80,6 +83,7 @@ fn run(run: &Run) -> Result<()> {
     let again = Contest::hold_named(
         run,
         "transfer-",
+        run.size(SHORT, 1) * run.repetitions(10, 1),
         &settings.protocol,
         &(&settings, &trainings),
         |method, seed| {
@@ -196,13 +200,14 @@ fn report(
         "{} Test recordings are cut into {} and {} pieces of {} steps, each forecast from its first row. All columns are \
          standardised by the training recordings. Hidden layers of 50, batch 16, horizon {}, Adam at 1e-3, one Euler step of {} ms per \
          row. Dropout rate, `Σ₀`, weight decay and whether the rate falls are searched for, as said below, and a method has two models, one \
-         for each column. A mixture has {} Gaussians at most.",
+         for each column. For transfer they are trained briefly, and {} times. A mixture has {} Gaussians at most.",
         robot.about,
         pieces[0],
         pieces[1],
         protocol.scored.end - 1,
         protocol.fit.horizon,
         1e3 * robot.dt,
+        again.runs,
         protocol.components
     );
     contest.finish_after(choices.seconds(), &[again], out, &about)
