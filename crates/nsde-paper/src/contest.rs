@@ -36,10 +36,21 @@ impl<'a> Contest<'a> {
         settings: &impl Serialize,
         work: impl Fn(Method, u64) -> Result<Vec<Vec<Line>>> + Sync,
     ) -> Result<Self> {
-        let runs = run.repetitions(10, 1);
+        Self::hold_named(run, "", run.repetitions(10, 1), protocol, settings, work)
+    }
+
+    /// The same where an experiment has several contests: `prefix` begins the names of the cells, and each has its own runs.
+    pub fn hold_named(
+        run: &Run,
+        prefix: &str,
+        runs: usize,
+        protocol: &'a Protocol,
+        settings: &impl Serialize,
+        work: impl Fn(Method, u64) -> Result<Vec<Vec<Line>>> + Sync,
+    ) -> Result<Self> {
         // All methods of a run before the next run, so that an early look sees all methods.
         let cells: Vec<(String, (Method, u64))> = (0..runs as u64)
-            .flat_map(|r| Method::ALL.map(|m| (format!("{}-run-{r}", m.slug()), (m, run.seed + r))))
+            .flat_map(|r| Method::ALL.map(|m| (format!("{prefix}{}-run-{r}", m.slug()), (m, run.seed + r))))
             .collect();
         let done = run.cells(Order::Together, settings, &cells, |(method, seed)| work(*method, *seed))?;
         let entry = |((name, (method, seed)), done): ((String, (Method, u64)), Done<_>)| Entry {
@@ -68,18 +79,25 @@ impl<'a> Contest<'a> {
 
     /// Writes the times, and ends the page.
     pub fn finish(&self, out: Outcome<'_>, about: &str) -> Result<()> {
-        self.finish_after(0.0, out, about)
+        self.finish_after(0.0, &[], out, about)
     }
 
-    /// The same after a search that took so many seconds.
-    pub fn finish_after(&self, search: f64, mut out: Outcome<'_>, about: &str) -> Result<()> {
+    /// The same after searches that took so many seconds, and with the times of other contests.
+    pub fn finish_after(
+        &self,
+        search: f64,
+        others: &[&Contest<'_>],
+        mut out: Outcome<'_>,
+        about: &str,
+    ) -> Result<()> {
+        let entries = || self.entries.iter().chain(others.iter().flat_map(|c| &c.entries));
         let mut times: Vec<Vec<String>> =
-            self.entries.iter().map(|e| vec![e.name.clone(), number(e.seconds)]).collect();
+            entries().map(|e| vec![e.name.clone(), number(e.seconds)]).collect();
         if search > 0.0 {
             times.push(vec!["search".into(), number(search)]);
         }
         out.times(&["cell", "seconds"], &times)?;
-        let seconds = search + self.entries.iter().map(|e| e.seconds).sum::<f64>();
+        let seconds = search + entries().map(|e| e.seconds).sum::<f64>();
         out.finish(about, &format!("{} runs per method", self.runs), seconds)
     }
 }

@@ -41,7 +41,9 @@ pub fn choose(
     candidates: impl Fn(Method) -> Vec<Candidate>,
     trial: impl Fn(Method, &Fit, usize) -> Result<Option<f64>> + Sync,
 ) -> Result<Vec<Choice>> {
-    let offers = Method::ALL.map(|method| (method, distinct(method, candidates(method))));
+    // The paper's own method first: an early look sees it.
+    let mut offers = Method::ALL.map(|method| (method, distinct(method, candidates(method))));
+    offers.reverse();
     let mut cells: Vec<(String, (Method, Fit, usize))> = Vec::new();
     for (method, offer) in offers.iter().filter(|(_, offer)| offer.len() > 1) {
         for (n, candidate) in offer.iter().enumerate() {
@@ -68,6 +70,7 @@ pub fn choose(
         let best = lowest(&tried);
         choices.extend(offer.into_iter().nth(best).map(|chosen| Choice { method, chosen, tried, seconds }));
     }
+    choices.reverse();
     Ok(choices)
 }
 
@@ -86,6 +89,18 @@ fn distinct(method: Method, candidates: Vec<Candidate>) -> Vec<Candidate> {
 fn lowest(tried: &[(String, Option<f64>)]) -> usize {
     let score = |n: &usize| tried[*n].1.unwrap_or(f64::INFINITY);
     (0..tried.len()).min_by(|a, b| score(a).total_cmp(&score(b))).unwrap_or(0)
+}
+
+/// Two searches whose scores compare, as one: every method takes what has the lowest score of both.
+pub fn joined(first: &[Choice], second: &[Choice]) -> Vec<Choice> {
+    let join = |a: &Choice| {
+        let Some(b) = second.iter().find(|b| b.method == a.method) else { return a.clone() };
+        let tried: Vec<_> = a.tried.iter().chain(&b.tried).cloned().collect();
+        let winner = if lowest(&tried) < a.tried.len() { a } else { b };
+        let chosen = winner.chosen.clone();
+        Choice { method: a.method, chosen, tried, seconds: a.seconds + b.seconds }
+    };
+    first.iter().map(join).collect()
 }
 
 /// What was chosen for a method; `fit` if nothing was.
@@ -138,6 +153,23 @@ mod tests {
         let all = || vec![candidate(0.8, 1e-6), candidate(0.5, 1e-6), candidate(0.8, 1e-2)];
         let count = |method| distinct(method, all()).len();
         assert_eq!([Method::Bmm, Method::Cubature, Method::LstmStochastic].map(count), [3, 2, 1]);
+    }
+
+    #[test]
+    fn of_two_searches_the_lowest_score_wins() {
+        let base = Protocol::new(2, 0.1, 4, 3, 1..4).fit;
+        let choice = |method, horizon: usize, score: f64| Choice {
+            method,
+            chosen: Candidate { label: horizon.to_string(), fit: Fit { horizon, ..base.clone() } },
+            tried: vec![(horizon.to_string(), Some(score))],
+            seconds: 1.0,
+        };
+        let first =
+            [choice(Method::Bmm, 1, 5.0), choice(Method::Node, 2, 5.0), choice(Method::Cubature, 3, 5.0)];
+        let both = joined(&first, &[choice(Method::Node, 4, 6.0), choice(Method::Bmm, 5, 4.0)]);
+        let taken = [Method::Bmm, Method::Node, Method::Cubature].map(|m| of(&both, m, &base).horizon);
+        assert_eq!((taken, seconds(&both)), ([5, 2, 3], 5.0));
+        assert_eq!(both[0].tried.len(), 2);
     }
 
     #[test]

@@ -206,7 +206,7 @@ impl<T: Real> WithSimd for Pull<'_, T> {
         let table = T::as_simd::<S>(coef);
         let inv = T::as_simd::<S>(inv_sd);
         let zero = T::splat(simd, T::ZERO);
-        // What is not written as vectors is not read as vectors: that would have to wait until it has reached the cache.
+        // Single numbers are kept apart from what is read as vectors, and added at the end.
         let (rho, weight) = scratch.data.split_at_mut(scratch.stride);
         let (weight, own) = weight.split_at_mut(scratch.stride);
         let mut left = [T::ZERO; 2 * MOST_LANES];

@@ -548,3 +548,20 @@ fn symmetrise(m: &mut [f64], n: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On two threads and on one: the second must not wait for work that is over.
+    #[test]
+    fn a_core_that_stands_by_is_released_by_a_result_and_by_a_panic() {
+        for threads in [1, 2] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            assert_eq!(pool.install(|| standing_by(|| 7)), 7);
+            let broken = || pool.install(|| standing_by(|| -> usize { panic!("on purpose") }));
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(broken)).is_err());
+            assert_eq!(pool.install(|| standing_by(|| 8)), 8);
+        }
+    }
+}

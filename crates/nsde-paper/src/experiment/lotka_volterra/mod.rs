@@ -151,5 +151,5 @@ fn report(
         protocol.fit.horizon,
         ROWS - 1
     );
-    contest.finish_after(search::seconds(choices), out, &about)
+    contest.finish_after(search::seconds(choices), &[], out, &about)
 }

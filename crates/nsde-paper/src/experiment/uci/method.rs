@@ -67,6 +67,9 @@ pub struct Search {
     /// Variance of a start; the key of a cell has it only where it is not the usual one.
     #[serde(skip_serializing_if = "is_usual")]
     pub init_var: f64,
+    /// Deviation of the noise on the answers that are trained on, in standard units. Where there is some, nothing is held out.
+    #[serde(skip_serializing_if = "is_none")]
+    pub blur: f64,
 }
 
 /// Variance of a start: features are what they are.
@@ -74,6 +77,10 @@ pub const SHARP: f64 = 1e-6;
 
 fn is_usual(init_var: &f64) -> bool {
     *init_var == SHARP
+}
+
+fn is_none(blur: &f64) -> bool {
+    *blur == 0.0
 }
 
 /// What BMM+ has.
@@ -97,6 +104,9 @@ impl Effort {
         let Effort { small_updates, flow, plus, held_out, particles, rows, features } = self;
         let own = match method {
             Method::Dropout | Method::Dvi => json!(small_updates),
+            Method::Cubature if !is_none(&flow.blur) => {
+                json!([flow.updates, flow.rate, flow.init_var, flow.blur])
+            }
             Method::Cubature if is_usual(&flow.init_var) => json!([flow.updates, flow.rate]),
             Method::Cubature => json!([flow.updates, flow.rate, flow.init_var]),
             Method::MonteCarlo | Method::Bmm => json!([flow, particles]),
@@ -139,6 +149,8 @@ pub struct Found {
 /// A neural SDE holds out a tenth of the training rows: they choose the dropout rate and the weights that are kept. (To train
 /// again on all rows, for as many updates, was worse: nothing then stops a model that grows sure of itself.)
 const FOLDS: usize = 10;
+/// Copies of the training rows with blurred answers: enough that no noise is seen often.
+const COPIES: usize = 16;
 /// Dropout holds out a fifth to choose two numbers, and trains again on all rows.
 const DROPOUT_FOLDS: usize = 5;
 
@@ -217,12 +229,17 @@ fn design(split: &Split, search: &Search, drop: f64, flow: f64) -> Design {
 }
 
 /// A neural SDE: the dropout rate is chosen at the shortest flow time, where it is cheap; at each of them the weights are
-/// kept that are best on the rows held out.
+/// kept that are best on the rows held out. Blurred answers stop a model from growing sure of itself, so with them all rows
+/// train, and the last weights are kept.
 fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed: u64) -> Result<Found> {
-    let held_out = split.train.fold(0, FOLDS, effort.held_out, seed);
+    let blur = effort.flow.blur;
+    let (part, held_out) = match is_none(&blur) {
+        true => (split.train.clone(), split.train.fold(0, FOLDS, effort.held_out, seed)),
+        false => (split.train.blurred(blur, COPIES, seed)?, Vec::new()),
+    };
     let train = |rate: f64, flow: f64| {
         let design = design(split, &effort.flow, rate, flow);
-        design.train(affine, &split.train, &held_out, method, seed)
+        design.train(affine, &part, &held_out, method, seed)
     };
     let (rate, shortest, mut search) = choose(rates, FLOWS[0], |rate| train(rate, FLOWS[0]))?;
     let mut layers = vec![shortest];
@@ -230,6 +247,9 @@ fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed
         let trained = train(rate, *flow)?;
         search.push(Tried { chosen: true, ..tried(rate, *flow, &trained) });
         layers.push(trained.layer);
+    }
+    if held_out.is_empty() {
+        search.clear(); // Nothing was chosen: there is one dropout rate, and no row to judge by.
     }
     let mut lines = Vec::new();
     for (flow, layer) in FLOWS.into_iter().zip(&layers) {

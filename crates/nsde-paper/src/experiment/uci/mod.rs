@@ -34,13 +34,16 @@ fn effort(run: &Run, set: &Set) -> Effort {
         rate,
         rates: run.size(rates, &[0.0, 0.1]).to_vec(),
         init_var: SHARP,
+        blur: 0.0,
     };
-    // A start as wide as the features are spread, or a third of it: fewer rows held out fell where the model was too sure.
+    // A start as wide as the features are spread: fewer rows held out fell where the model was too sure.
     let wide = |init_var: f64, search: Search| Search { init_var, ..search };
+    // Noise on the answers does the same without smoothing the mean, and lets all rows train.
+    let blurred = |blur: f64, search: Search| Search { blur, ..search };
     let (flow, plus) = match set.slug {
         "boston" => (search(400, 5e-3, &[0.2, 0.4]), search(400, 5e-3, &[0.2, 0.4])),
         "energy" => (search(2000, 5e-3, &[0.02, 0.05, 0.1]), search(2000, 5e-3, &[0.0, 0.02])),
-        "concrete" => (wide(0.1, search(2000, 1e-2, &[0.2])), search(2000, 1e-2, &[0.2])),
+        "concrete" => (blurred(0.15, search(2000, 1e-2, &[0.1])), search(2000, 1e-2, &[0.2])),
         "wine_red" => (wide(1.0, search(1000, 5e-3, &[0.2])), wide(1.0, search(1000, 5e-3, &[0.2]))),
         "kin8nm" => (search(5000, 5e-3, &[0.0, 0.02]), search(3000, 5e-3, &[0.0])),
         "power" => (search(10_000, 1e-2, &[0.0, 0.02]), search(10_000, 1e-2, &[0.0])),

@@ -6,6 +6,7 @@ use nsde::metric::chi_squared_quantile;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
+use rand_distr::{Distribution, Normal};
 use serde::Serialize;
 
 /// A set: its names, its size.
@@ -190,6 +191,19 @@ impl Part {
         order.into_iter().skip(k).step_by(folds).take(most).collect()
     }
 
+    /// All rows `copies` times, each time with other normal noise of this deviation on the answers. Trained on them, a model
+    /// expects the variance of the noise on top of what it finds, and no row is fitted more closely than that.
+    pub fn blurred(&self, deviation: f64, copies: usize, seed: u64) -> Result<Part> {
+        let noise = Normal::new(0.0, deviation)?;
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (1 << 45));
+        let mut part = Part::default();
+        for _ in 0..copies {
+            part.x.extend_from_slice(&self.x);
+            part.y.extend(self.y.iter().map(|y| y + noise.sample(&mut rng)));
+        }
+        Ok(part)
+    }
+
     /// The rows not in `held_out`, and those in it.
     pub fn divide(&self, held_out: &[usize]) -> (Part, Part) {
         let dim = self.x.len() / self.rows();
@@ -234,6 +248,19 @@ mod tests {
         assert_eq!(scores.at(1e6), scores.at(1000.0));
         assert!((scores.at(5.0) - 0.5 * (scores.at(2.0) + scores.at(8.0))).abs() < 1e-12);
         assert_eq!(Scores::of(vec![3.0; 4]).at(3.0), 0.0);
+    }
+
+    #[test]
+    fn blurred_rows_keep_their_features_and_answer_with_noise() {
+        let part = Part { x: vec![1.0, 2.0, 3.0, 4.0], y: vec![5.0, -7.0] };
+        let blurred = part.blurred(0.3, 4000, 2).unwrap();
+        assert_eq!((blurred.rows(), &blurred.x[7996..8000]), (8000, &[1.0, 2.0, 3.0, 4.0][..]));
+        for (i, answer) in part.y.iter().enumerate() {
+            let noise = || blurred.y.iter().skip(i).step_by(2).map(|y| y - answer);
+            assert!((noise().sum::<f64>() / 4000.0).abs() < 0.02);
+            assert!((noise().map(|e| e * e).sum::<f64>() / 4000.0 - 0.09).abs() < 0.01);
+        }
+        assert_ne!(blurred.y[0], blurred.y[2]);
     }
 
     #[test]
