@@ -11,6 +11,8 @@ use serde::Serialize;
 
 /// What was found.
 pub struct Contest<'a> {
+    /// What the names of its cells begin with.
+    prefix: String,
     protocol: &'a Protocol,
     entries: Vec<Entry>,
     /// Runs of each method.
@@ -60,7 +62,12 @@ impl<'a> Contest<'a> {
             seconds: done.seconds,
             tests: done.value,
         };
-        Ok(Contest { protocol, entries: cells.into_iter().zip(done).map(entry).collect(), runs })
+        Ok(Contest {
+            prefix: prefix.into(),
+            protocol,
+            entries: cells.into_iter().zip(done).map(entry).collect(),
+            runs,
+        })
     }
 
     /// The methods side by side on test number `test`.
@@ -98,6 +105,10 @@ impl<'a> Contest<'a> {
         }
         out.times(&["cell", "seconds"], &times)?;
         let seconds = search + entries().map(|e| e.seconds).sum::<f64>();
-        out.finish(about, &format!("{} runs per method", self.runs), seconds)
+        let mut repetitions = format!("{} runs per method", self.runs);
+        for other in others {
+            repetitions += &format!("; {} of {}", other.runs, other.prefix.trim_end_matches('-'));
+        }
+        out.finish(about, &repetitions, seconds)
     }
 }
