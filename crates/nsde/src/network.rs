@@ -245,7 +245,7 @@ pub(crate) struct Chain<T: Real> {
     /// Width before each layer, and after the last.
     pub widths: Vec<usize>,
     /// What control inputs add to the first layer, if they are kept apart from the state.
-    drive: Option<Drive<T>>,
+    pub drive: Option<Drive<T>>,
 }
 
 /// The flows before each layer and after the last, and each layer's own tape.
@@ -283,7 +283,7 @@ enum OpTape<T: Real> {
 /// Gradient of a chain's parameters.
 pub(crate) struct ChainGrad<T> {
     /// Of the weights of control inputs, transposed; empty if they are not kept apart.
-    drive: Mat<T>,
+    pub drive: Mat<T>,
     pub ops: Vec<OpGrad<T>>,
 }
 
@@ -384,7 +384,7 @@ impl<T: Real> Chain<T> {
     }
 
     /// Control inputs that are kept apart.
-    fn inputs(&self) -> usize {
+    pub fn inputs(&self) -> usize {
         self.drive.as_ref().map_or(0, Drive::inputs)
     }
 

@@ -1,6 +1,7 @@
 //! Networks on points: batches of particles or sigma points in the rows of a matrix.
 
 use crate::kernel::{Mat, Single};
+use crate::layer::drive;
 use crate::network::{Chain, ChainGrad, Op, OpGrad};
 use rand::Rng;
 
@@ -14,6 +15,10 @@ pub(crate) enum Masks<'a> {
 
 /// Activations before each layer and after the last, their cotangents, and the masks.
 pub(crate) struct PointTape<T> {
+    /// The control inputs, which all points share, if they are kept apart from the state.
+    drive: Vec<T>,
+    /// What they add to the first layer; on the way back, the cotangent of that.
+    driven: Vec<T>,
     values: Vec<Mat<T>>,
     bars: Vec<Mat<T>>,
     ops: Vec<OpPoints<T>>,
@@ -39,7 +44,14 @@ impl<T: Single> PointTape<T> {
                 _ => OpPoints::None,
             })
             .collect();
-        PointTape { bars: values.clone(), values, ops }
+        let drive = vec![T::ZERO; chain.inputs()];
+        let driven = if drive.is_empty() { Vec::new() } else { vec![T::ZERO; chain.widths[1]] };
+        PointTape { drive, driven, bars: values.clone(), values, ops }
+    }
+
+    /// The control inputs, if they are kept apart from the points.
+    pub fn drive(&mut self) -> &mut [T] {
+        &mut self.drive
     }
 
     pub fn start(&mut self) -> &mut Mat<T> {
@@ -71,7 +83,16 @@ impl<T: Single> Chain<T> {
             let (before, after) = tape.values.split_at_mut(l + 1);
             let (x, out) = (&before[l], &mut after[0]);
             match (op, &mut tape.ops[l]) {
-                (Op::Linear(op), _) => op.eval(x, out),
+                (Op::Linear(op), _) => {
+                    op.eval(x, out);
+                    if let Some(drive) = self.drive.as_ref().filter(|_| l == 0) {
+                        tape.driven.fill(T::ZERO);
+                        drive.push(&tape.drive, &mut tape.driven);
+                        for i in 0..out.rows {
+                            out.row_mut(i).iter_mut().zip(&tape.driven).for_each(|(y, d)| *y += *d);
+                        }
+                    }
+                }
                 (Op::Dropout { keep }, OpPoints::Mask(mask)) => {
                     draw(*keep, mask, masks);
                     for ((y, x), m) in out.data.iter_mut().zip(&x.data).zip(&mask.data) {
@@ -80,9 +101,7 @@ impl<T: Single> Chain<T> {
                 }
                 (Op::Activation { u, .. }, _) => {
                     for i in 0..x.rows {
-                        for (y, x) in out.row_mut(i).iter_mut().zip(x.row(i)) {
-                            *y = T::of(u.value(x.f64()));
-                        }
+                        by_pieces(x.row(i), |h| u.values(h), out.row_mut(i), |y, value| *y = value);
                     }
                 }
                 (Op::Residual(op), OpPoints::Residual(inner)) => {
@@ -104,7 +123,16 @@ impl<T: Single> Chain<T> {
             let (x_bar, out_bar) = (&mut before[l], &after[0]);
             let x = &tape.values[l];
             match (op, &mut tape.ops[l], &mut grad.ops[l]) {
-                (Op::Linear(op), _, OpGrad::Linear(g)) => op.eval_pull(x, out_bar, x_bar, g),
+                (Op::Linear(op), _, OpGrad::Linear(g)) => {
+                    op.eval_pull(x, out_bar, x_bar, g);
+                    if l == 0 && self.drive.is_some() {
+                        tape.driven.fill(T::ZERO);
+                        for i in 0..out_bar.rows {
+                            tape.driven.iter_mut().zip(out_bar.row(i)).for_each(|(d, y)| *d += *y);
+                        }
+                        drive::pull(&mut grad.drive, &tape.drive, &tape.driven);
+                    }
+                }
                 (Op::Dropout { .. }, OpPoints::Mask(mask), _) => {
                     for ((xb, ob), m) in x_bar.data.iter_mut().zip(&out_bar.data).zip(&mask.data) {
                         *xb = *ob * *m;
@@ -112,9 +140,13 @@ impl<T: Single> Chain<T> {
                 }
                 (Op::Activation { u, .. }, ..) => {
                     for i in 0..x.rows {
-                        for ((xb, ob), x) in x_bar.row_mut(i).iter_mut().zip(out_bar.row(i)).zip(x.row(i)) {
-                            *xb = *ob * T::of(u.slope(x.f64()));
-                        }
+                        x_bar.row_mut(i).copy_from_slice(out_bar.row(i));
+                        by_pieces(
+                            x.row(i),
+                            |h| u.slopes(h),
+                            x_bar.row_mut(i),
+                            |bar, slope| *bar = *bar * slope,
+                        );
                     }
                 }
                 (Op::Residual(op), OpPoints::Residual(inner), OpGrad::Residual(g)) => {
@@ -129,20 +161,75 @@ impl<T: Single> Chain<T> {
     }
 }
 
+/// Numbers that are taken at a time.
+const PIECE: usize = 64;
+
+/// Gives every entry of `to` and what `function` makes of that of `x`, in double precision, to `take`.
+fn by_pieces<T: Single>(x: &[T], function: impl Fn(&mut [f64]), to: &mut [T], take: impl Fn(&mut T, T)) {
+    let mut piece = [0.0; PIECE];
+    for (x, to) in x.chunks(PIECE).zip(to.chunks_mut(PIECE)) {
+        let piece = &mut piece[..x.len()];
+        piece.iter_mut().zip(x).for_each(|(h, x)| *h = x.f64());
+        function(piece);
+        to.iter_mut().zip(piece).for_each(|(to, h)| take(to, T::of(*h)));
+    }
+}
+
 fn draw<T: Single>(keep: f64, mask: &mut Mat<T>, masks: &mut Masks<'_>) {
-    let kept = T::of(1.0 / keep);
+    const WORD: usize = size_of::<u32>();
+    let (kept, below) = (T::of(1.0 / keep), keep * 4_294_967_296.0);
+    let mut bytes = [0; WORD * PIECE];
     for i in 0..mask.rows {
-        for m in mask.row_mut(i) {
-            *m = match masks {
-                Masks::Identity => T::ONE,
+        for row in mask.row_mut(i).chunks_mut(PIECE) {
+            match masks {
+                Masks::Identity => row.fill(T::ONE),
                 Masks::Draw(rng) => {
-                    if f64::from(rng.next_u32()) < keep * 4_294_967_296.0 {
-                        kept
-                    } else {
-                        T::ZERO
+                    let bytes = &mut bytes[..WORD * row.len()];
+                    rng.fill_bytes(bytes);
+                    for (m, word) in row.iter_mut().zip(bytes.as_chunks::<WORD>().0) {
+                        let word = f64::from(u32::from_le_bytes(*word));
+                        *m = if word < below { kept } else { T::ZERO };
                     }
                 }
-            };
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Layer;
+    use crate::network::Network;
+    use nsde_check::{assert_close, random_vec, seeded};
+
+    /// Points, their values and cotangents, and the gradient, with inputs in every row or once for all.
+    #[test]
+    fn inputs_kept_apart_change_nothing() {
+        const POINTS: usize = 4;
+        let rng = &mut seeded(3);
+        let net = Network::perceptron(5, &[6], 2, Layer::Tanh, 1.0, rng).unwrap();
+        let (x, u) = (random_vec(3 * POINTS, rng), [0.7, 0.0]);
+        let bar = random_vec(2 * POINTS, rng);
+        let pass = |state: usize| {
+            let chain = Chain::<f64>::driven(&net, state);
+            let (mut tape, mut grad) = (PointTape::new(&chain, POINTS), chain.grad());
+            tape.drive().iter_mut().zip(&u).for_each(|(to, u)| *to = *u);
+            for (p, x) in x.chunks(3).enumerate() {
+                let row = tape.start().row_mut(p).iter_mut();
+                row.zip(x.iter().chain(&u)).for_each(|(to, x)| *to = *x);
+            }
+            chain.eval(&mut tape, Masks::Identity);
+            tape.end_bar().set_f64(&bar);
+            chain.eval_pull(&mut tape, &mut grad);
+            let mut flat = vec![0.0; net.parameter_count()];
+            grad.add_to(&mut flat);
+            let rows =
+                (0..POINTS).flat_map(|p| tape.end().row(p).iter().chain(&tape.start_bar().row(p)[..3]));
+            rows.copied().chain(flat).collect::<Vec<f64>>()
+        };
+        let (whole, apart) = (pass(5), pass(3));
+        assert_eq!(whole.len(), apart.len());
+        whole.iter().zip(&apart).for_each(|(a, b)| assert_close(*a, *b, 1e-12));
     }
 }

@@ -32,6 +32,16 @@ pub(crate) trait Smoothed: Send + Sync {
     /// `u'(h)`.
     fn slope(&self, h: f64) -> f64;
 
+    /// `u` of each: one call for many, so that the loop can go in vectors.
+    fn values(&self, h: &mut [f64]) {
+        h.iter_mut().for_each(|h| *h = self.value(*h));
+    }
+
+    /// `u'` of each.
+    fn slopes(&self, h: &mut [f64]) {
+        h.iter_mut().for_each(|h| *h = self.slope(*h));
+    }
+
     /// `c_n = E[u⁽ⁿ⁾(h)]` for `n = 0 … 3`; `sd = 0` is a point mass.
     fn smooth(&self, mean: f64, sd: f64) -> [f64; 4];
 

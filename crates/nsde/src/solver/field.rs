@@ -2,7 +2,7 @@
 
 use super::noise::{Noise, triangle};
 use crate::kernel::{Mat, Real, Single};
-use crate::network::{Chain, ChainGrad};
+use crate::network::{Chain, ChainGrad, Network};
 use crate::points::{Masks, PointTape};
 use crate::sde::NeuralSde;
 use std::ops::Range;
@@ -22,7 +22,8 @@ pub(crate) struct FieldWork<T> {
 
 impl<T: Single> Field<T> {
     pub fn new(sde: &NeuralSde) -> Self {
-        Field { drift: Chain::new(sde.drift()), noise: Noise::new(sde, Chain::new), state: sde.state() }
+        let chain = |net: &Network| Chain::driven(net, sde.state());
+        Field { drift: chain(sde.drift()), noise: Noise::new(sde, chain), state: sde.state() }
     }
 
     pub fn load(&mut self, sde: &NeuralSde) {
@@ -67,10 +68,10 @@ impl<T: Single> Field<T> {
 
     /// Evaluates both networks at the points `x`, `[points, D]` dense; masks for the drift first.
     pub fn eval(&self, w: &mut FieldWork<T>, x: &[f64], u: &[f64], mut masks: Masks<'_>) {
-        fill(w.drift.start(), x, u, self.state);
+        fill(&mut w.drift, x, u, self.state);
         self.drift.eval_with(&mut w.drift, &mut masks);
         if let (Noise::Net { chain, .. }, Some((tape, _))) = (&self.noise, &mut w.noise) {
-            fill(tape.start(), x, u, self.state);
+            fill(tape, x, u, self.state);
             chain.eval_with(tape, &mut masks);
         }
     }
@@ -169,10 +170,11 @@ impl<T: Single> Field<T> {
     }
 }
 
-/// Rows `[x, u]`, as far as the network reads.
-fn fill<T: Single>(to: &mut Mat<T>, x: &[f64], u: &[f64], state: usize) {
+/// Rows `[x, u]`, as far as the network reads; or `x` alone, and `u` once for all of them.
+fn fill<T: Single>(tape: &mut PointTape<T>, x: &[f64], u: &[f64], state: usize) {
+    tape.drive().iter_mut().zip(u).for_each(|(to, u)| *to = T::of(*u));
     for (p, x) in x.chunks_exact(state).enumerate() {
-        for (to, from) in to.row_mut(p).iter_mut().zip(x.iter().chain(u)) {
+        for (to, from) in tape.start().row_mut(p).iter_mut().zip(x.iter().chain(u)) {
             *to = T::of(*from);
         }
     }
