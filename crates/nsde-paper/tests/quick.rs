@@ -32,7 +32,7 @@ fn data(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// The experiments on measured data.
-const MEASURED: [&str; 4] = ["uci", "classification", "air-quality", "robot"];
+const MEASURED: [&str; 5] = ["uci", "uci-recipes", "classification", "air-quality", "robot"];
 
 /// The folder of measured data: `NSDE_DATA`, or the one beside the repository; `None` if it is not there.
 fn measured() -> Option<PathBuf> {

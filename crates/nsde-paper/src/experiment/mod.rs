@@ -36,6 +36,7 @@ pub const ALL: &[Experiment] = &[
     integration_error::EXPERIMENT,
     double_well::EXPERIMENT,
     uci::EXPERIMENT,
+    uci::RECIPES,
     classification::EXPERIMENT,
     lotka_volterra::EXPERIMENT,
     air_quality::EXPERIMENT,

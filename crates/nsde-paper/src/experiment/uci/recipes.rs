@@ -1,0 +1,163 @@
+//! How a recipe of Tables 1 and 2 is chosen: candidates compared on training rows that neither train a model nor choose its
+//! weights.
+
+use super::effort;
+use super::method::{Effort, FLOWS, Found, Method, SHARP, Search};
+use super::score::Line;
+use super::table::{SETS, Set, Split, Table};
+use crate::cells::Order;
+use crate::experiment::Experiment;
+use crate::outcome::{Outcome, number};
+use crate::run::Run;
+use crate::statistics::{mean, printed, standard_error};
+use anyhow::Result;
+use nsde_report::{BarSeries, Bars, bars};
+use serde::Serialize;
+
+/// This experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "uci-recipes",
+    paper: "Tables 1 and 2",
+    about: "what the paper leaves open on the UCI set Energy: recipes compared on training rows",
+    run,
+};
+
+/// The splits whose training rows are used.
+const SPLITS: usize = 3;
+/// Of each, the training rows are dealt into so many parts, ...
+const PARTS: usize = 10;
+/// ... and so many of these judge, one after the other, what the rest has trained.
+const JUDGES: usize = 2;
+/// Between the seeds of a split and of the parts of its training rows.
+const DEALT: u64 = 1 << 20;
+
+/// A recipe, and what it is called.
+#[derive(Clone, Serialize)]
+struct Candidate {
+    label: String,
+    search: Search,
+}
+
+/// What is compared on Energy: a tenth held out to choose dropout rate and weights, or noise on all answers.
+fn candidates(run: &Run) -> Vec<Candidate> {
+    let candidate = |rates: &[f64], blur: f64| Candidate {
+        label: match blur {
+            0.0 => "rows held out".into(),
+            _ => format!("noise {blur}, dropout {}", rates[0]),
+        },
+        search: Search {
+            updates: run.size(2000, 4),
+            rate: 5e-3,
+            rates: rates.to_vec(),
+            init_var: SHARP,
+            blur,
+        },
+    };
+    vec![
+        candidate(run.size(&[0.02, 0.05, 0.1], &[0.0, 0.1]), 0.0),
+        candidate(&[0.02], 0.02),
+        candidate(&[0.02], 0.03),
+        candidate(&[0.02], 0.05),
+        candidate(&[0.05], 0.03),
+        candidate(&[0.05], 0.05),
+    ]
+}
+
+/// Part `k` of the training rows as what is scored, the other parts as what is learned from.
+fn inner(split: &Split, k: usize, seed: u64) -> Split {
+    let judged = split.train.fold(k, PARTS, usize::MAX, seed.wrapping_add(DEALT));
+    let (train, test) = split.train.divide(&judged);
+    Split { dim: split.dim, train, test, scale: split.scale }
+}
+
+fn run(run: &Run) -> Result<()> {
+    let energy: Vec<&Set> = SETS.iter().filter(|set| set.slug == "energy").collect();
+    let mut out = Outcome::new(run);
+    let (mut rows, mut seconds) = (Vec::new(), 0.0);
+    for set in energy {
+        let table = Table::read(&run.data, set)?;
+        let usual = Effort { particles: Vec::new(), ..effort(run, set) };
+        let candidates = candidates(run);
+        let (splits, judges) = (run.repetitions(SPLITS, 1), run.size(JUDGES, 1));
+        let mut cells: Vec<(String, (Candidate, usize, usize))> = Vec::new();
+        for (n, candidate) in candidates.iter().enumerate() {
+            for part in 0..splits * judges {
+                let (split, k) = (part / judges, part % judges);
+                cells.push((format!("{}-{n}-{split}-{k}", set.slug), (candidate.clone(), split, k)));
+            }
+        }
+        let settings = (usual.held_out, usual.rows);
+        let done =
+            run.cells(Order::Together, &settings, &cells, |(candidate, number, k)| -> Result<Found> {
+                let effort = Effort { flow: candidate.search.clone(), ..usual.clone() };
+                let split = table.split(*number, effort.rows, effort.features);
+                let seed = run.seed.wrapping_mul(1000).wrapping_add(*number as u64);
+                Method::Bmm.run(&inner(&split, *k, seed), &effort, seed)
+            })?;
+        seconds += done.iter().map(|d| d.seconds).sum::<f64>();
+        for ((_, (candidate, split, k)), done) in cells.iter().zip(&done) {
+            for line in done.value.lines.iter().filter(|l| l.particles.is_none()) {
+                let flow = line.flow.map_or(String::new(), number);
+                let nll = line.nll.map_or(String::new(), number);
+                let place = [set.slug.to_owned(), candidate.label.clone(), split.to_string(), k.to_string()];
+                rows.push(place.into_iter().chain([flow, nll, number(line.rmse)]).collect());
+            }
+        }
+        let found = |n: usize, flow: f64, pick: fn(&Line) -> Option<f64>| -> Vec<f64> {
+            let parts = &done[n * splits * judges..(n + 1) * splits * judges];
+            let lines = parts.iter().flat_map(|d| &d.value.lines).filter(|l| l.flow == Some(flow));
+            lines.filter(|l| l.particles.is_none()).filter_map(pick).collect()
+        };
+        compare(&mut out, set, &candidates, &serde_json::to_value(&usual.flow)?, &found)?;
+    }
+    let header = ["set", "recipe", "split", "part", "flow", "nll", "rmse"];
+    out.data("scores", "every recipe on every part of the training rows", &header, &rows)?;
+    let about = format!(
+        "The paper prints neither dropout rates nor learning rates nor epochs for its UCI sets. Here recipes are compared without a \
+         look at test rows: the training rows of a split are dealt into {PARTS} parts, {JUDGES} of which judge in turn the model that \
+         the other {} trained. Scores are in the units of the data. What is in use is what `uci` does.",
+        PARTS - 1
+    );
+    let repetitions =
+        format!("{} parts of {SPLITS} splits", run.repetitions(SPLITS, 1) * run.size(JUDGES, 1));
+    out.finish(&about, &repetitions, seconds)
+}
+
+/// The recipes of a set side by side: `found` has the scores of one at a flow time, `used` is what `uci` does.
+fn compare(
+    out: &mut Outcome<'_>,
+    set: &Set,
+    candidates: &[Candidate],
+    used: &serde_json::Value,
+    found: &dyn Fn(usize, f64, fn(&Line) -> Option<f64>) -> Vec<f64>,
+) -> Result<()> {
+    let long = FLOWS[2];
+    let nll = |n: usize, flow: f64| found(n, flow, |l| l.nll);
+    let mut rows = Vec::new();
+    for (n, Candidate { label, search }) in candidates.iter().enumerate() {
+        let mut row = vec![label.clone()];
+        row.extend(FLOWS.map(|flow| printed(&nll(n, flow))));
+        row.push(printed(&found(n, long, |l| Some(l.rmse))));
+        row.push(if serde_json::to_value(search)? == *used { "yes" } else { "" }.into());
+        rows.push(row);
+    }
+    let best = (0..candidates.len()).min_by(|a, b| mean(&nll(*a, long)).total_cmp(&mean(&nll(*b, long))));
+    out.claim(
+        &format!("{}: no recipe", set.name),
+        &best.map_or(String::new(), |n| format!("lowest NLL at {long} s: {}", candidates[n].label)),
+        "ours to choose",
+    );
+    out.heading(set.name);
+    out.table(&["recipe", "NLL, 2 s", "4 s", "8 s", "RMSE, 8 s", "in use"], &rows);
+    let all: Vec<Vec<f64>> = (0..candidates.len()).map(|n| nll(n, long)).collect();
+    let errors: Vec<f64> = all.iter().map(|x| standard_error(x)).collect();
+    let values = all.iter().map(|x| mean(x)).collect();
+    let chart = Bars {
+        title: format!("{}: NLL of recipes", set.name),
+        y_label: "NLL".into(),
+        categories: candidates.iter().map(|c| c.label.clone()).collect(),
+        series: vec![BarSeries::new("mean and standard error", values).with_error(&errors)],
+        ..Bars::default()
+    };
+    out.chart(bars(&chart), set.slug, "NLL at the longest flow on parts of the training rows.")
+}
