@@ -38,6 +38,9 @@ struct Candidate {
     search: Search,
 }
 
+/// A score.
+type Pick = fn(&Line) -> Option<f64>;
+
 /// What is compared on Energy: a tenth held out to choose dropout rate and weights, or noise on all answers.
 fn candidates(run: &Run) -> Vec<Candidate> {
     let candidate = |rates: &[f64], blur: f64| Candidate {
@@ -103,7 +106,7 @@ fn run(run: &Run) -> Result<()> {
                 rows.push(place.into_iter().chain([flow, nll, number(line.rmse)]).collect());
             }
         }
-        let found = |n: usize, flow: f64, pick: fn(&Line) -> Option<f64>| -> Vec<f64> {
+        let found = |n: usize, flow: f64, pick: Pick| -> Vec<f64> {
             let parts = &done[n * splits * judges..(n + 1) * splits * judges];
             let lines = parts.iter().flat_map(|d| &d.value.lines).filter(|l| l.flow == Some(flow));
             lines.filter(|l| l.particles.is_none()).filter_map(pick).collect()
@@ -129,7 +132,7 @@ fn compare(
     set: &Set,
     candidates: &[Candidate],
     used: &serde_json::Value,
-    found: &dyn Fn(usize, f64, fn(&Line) -> Option<f64>) -> Vec<f64>,
+    found: &dyn Fn(usize, f64, Pick) -> Vec<f64>,
 ) -> Result<()> {
     let long = FLOWS[2];
     let nll = |n: usize, flow: f64| found(n, flow, |l| l.nll);
