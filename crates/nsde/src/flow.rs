@@ -34,8 +34,10 @@ pub(crate) struct Flow<T> {
     complete: bool,
     /// Its diagonal, where that is all there is.
     pub diag: Vec<T>,
-    /// `J`, one row per unit, one column per entry of `x`.
+    /// `J`, one row per unit, one column per entry of `x`; or `Jᵀ`, where it is turned.
     pub jac: Mat<T>,
+    /// Predictions of single trajectories want `Jᵀ` only, and never transpose it.
+    pub turned: bool,
     pub shape: Shape,
     /// `B_ii` where the layer before gave them away for free, as activations do.
     pub var: Vec<T>,
@@ -44,14 +46,15 @@ pub(crate) struct Flow<T> {
 
 impl<T: Real> Flow<T> {
     /// `widest` is the most of `R` it will ever hold.
-    pub fn zeros(units: usize, inputs: usize, widest: Shape) -> Self {
+    pub fn zeros(units: usize, inputs: usize, widest: Shape, turned: bool) -> Self {
         let square = if widest == Shape::Full { units } else { 0 };
         Flow {
             mean: vec![T::ZERO; padded::<T>(units)],
             resid: Mat::zeros(square, square),
             complete: false,
             diag: vec![T::ZERO; padded::<T>(units)],
-            jac: Mat::zeros(units, inputs),
+            jac: if turned { Mat::zeros(inputs, units) } else { Mat::zeros(units, inputs) },
+            turned,
             shape: Shape::Zero,
             var: vec![T::ZERO; padded::<T>(units)],
             var_known: false,
@@ -59,7 +62,7 @@ impl<T: Real> Flow<T> {
     }
 
     pub fn units(&self) -> usize {
-        self.jac.rows
+        if self.turned { self.jac.cols } else { self.jac.rows }
     }
 
     /// `R` where it is full.
@@ -118,13 +121,23 @@ impl<T: Real> Flow<T> {
     }
 }
 
+/// `diag(slope) J` of `h`, turned if that is.
+pub(crate) fn scale_jac<T: Real>(out: &mut Mat<T>, h: &Flow<T>, slope: &[T]) {
+    if h.turned {
+        rows::scale_columns(out, &h.jac, slope);
+    } else {
+        rows::scale(out, &h.jac, slope);
+    }
+}
+
 /// The covariance of the input a Jacobian refers to.
 #[derive(Clone, Copy)]
 pub(crate) enum Base<'a, T> {
     /// `J = E[∂h/∂x]`, `x ~ N(·, Σ)`. Adjoints need this form: it has them for singular `Σ` too.
     Cov(&'a Mat<T>),
-    /// `J = E[∂h/∂z]`, `x = μ + √Σ z`, `z ~ N(0, I)`: no products with `Σ`, for predictions.
-    White,
+    /// `J = E[∂h/∂z]`, `x = μ + √Σ z`, `z ~ N(0, I)`: no products with `Σ`, for predictions. With `√Σ`, turned as the
+    /// Jacobians are.
+    White(&'a Mat<T>),
 }
 
 /// Scratch of `B = J Σ Jᵀ + R` and its adjoint.
@@ -148,9 +161,15 @@ impl<T: Real> Covariance<T> {
 
     /// Forms `B` of `h`, or its lower triangle, in `cov`.
     pub fn push(&mut self, cov: &mut Mat<T>, h: &Flow<T>, base: Base<'_, T>, part: Part) {
-        self.jac_t.transpose_from(&h.jac);
-        if matches!(base, Base::White) && T::LANES > 1 && part == Part::Lower && h.shape != Shape::Diagonal {
-            return gram(cov, h.resid(), &self.jac_t);
+        let jac_t = if h.turned {
+            &h.jac
+        } else {
+            self.jac_t.transpose_from(&h.jac);
+            &self.jac_t
+        };
+        if matches!(base, Base::White(_)) && T::LANES > 1 && part == Part::Lower && h.shape != Shape::Diagonal
+        {
+            return gram(cov, h.resid(), jac_t);
         }
         // Added on the way.
         let onto = T::LANES == 1 && h.shape == Shape::Full;
@@ -169,18 +188,18 @@ impl<T: Real> Covariance<T> {
         };
         let cross_t = match base {
             Base::Cov(base) => {
-                product(&mut self.cross_t, false, T::ONE, Left::Transposed(base), &self.jac_t, Part::All);
+                product(&mut self.cross_t, false, T::ONE, Left::Transposed(base), jac_t, Part::All);
                 &self.cross_t
             }
-            Base::White => &self.jac_t,
+            Base::White(_) => jac_t,
         };
         if onto {
-            product_onto(cov, &h.resid, Left::Transposed(cross_t), &self.jac_t);
+            product_onto(cov, T::ONE, &h.resid, Left::Transposed(cross_t), jac_t);
             if part == Part::Symmetric {
                 mirror(cov);
             }
         } else {
-            product(cov, keep, T::ONE, Left::Transposed(cross_t), &self.jac_t, part);
+            product(cov, keep, T::ONE, Left::Transposed(cross_t), jac_t, part);
         }
     }
 
@@ -238,7 +257,8 @@ impl<T: Real> Variance<T> {
                 product(&mut self.cross, false, T::ONE, Left::Plain(&h.jac), base, Part::All);
                 rows::dots(&mut self.var, &self.cross, &h.jac);
             }
-            Base::White => rows::dots(&mut self.var, &h.jac, &h.jac),
+            Base::White(_) if h.turned => rows::column_dots(&mut self.var, &h.jac, &h.jac),
+            Base::White(_) => rows::dots(&mut self.var, &h.jac, &h.jac),
         }
         for i in 0..h.units() {
             self.var[i] = (self.var[i] + h.rest(i)).positive();

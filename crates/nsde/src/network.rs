@@ -176,7 +176,7 @@ impl Network {
         crate::gaussian::check(mean, cov, n, "input")?;
         moments.check()?;
         let chain = Chain::<f64>::new(self);
-        let mut tape = chain.tape(n, moments, Shape::Full, Shape::Full);
+        let mut tape = chain.tape(n, moments, Shape::Full, Shape::Full, false);
         let base = Mat::from_f64(n, n, cov);
         let start = tape.start();
         start.shape = Shape::Zero;
@@ -389,13 +389,14 @@ impl<T: Real> Chain<T> {
     }
 
     /// Room for one pass, with `inputs` columns in the Jacobian. Hidden flows carry as much of `R` as
-    /// `hidden` says; from the last layer that mixes units on it is as much as `end` says.
-    pub fn tape(&self, inputs: usize, moments: Moments, hidden: Shape, end: Shape) -> Tape<T> {
+    /// `hidden` says; from the last layer that mixes units on it is as much as `end` says. Turned flows are for
+    /// pushes in white coordinates only.
+    pub fn tape(&self, inputs: usize, moments: Moments, hidden: Shape, end: Shape, turned: bool) -> Tape<T> {
         let mixes = |op: &Op<T>| matches!(op, Op::Linear(_) | Op::Residual(_));
         let last = self.ops.iter().rposition(mixes).map_or(0, |l| l + 1);
         let shapes: Vec<_> = (0..self.widths.len()).map(|l| if l < last { hidden } else { end }).collect();
-        let flows: Vec<_> =
-            self.widths.iter().zip(&shapes).map(|(w, shape)| Flow::zeros(*w, inputs, *shape)).collect();
+        let flow = |(width, shape): (&usize, &Shape)| Flow::zeros(*width, inputs, *shape, turned);
+        let flows: Vec<_> = self.widths.iter().zip(&shapes).map(flow).collect();
         let ops = (self.ops.iter().zip(&self.widths).zip(&shapes[1..]))
             .map(|((op, width), shape)| match op {
                 Op::Linear(l) => OpTape::Linear(l.tape(*shape)),
@@ -444,6 +445,26 @@ impl<T: Real> Chain<T> {
             })
             .collect();
         ChainGrad { drive: self.drive.as_ref().map_or(Mat::default(), Drive::grad), ops }
+    }
+
+    /// Puts `[mean, u]` at the start of a tape, with the Jacobian `[I; 0]` or, in white coordinates, `[√Σ; 0]`.
+    pub fn start(&self, tape: &mut Tape<T>, mean: &[T], base: Base<'_, T>, u: impl Fn(usize) -> T) {
+        tape.drive.iter_mut().enumerate().for_each(|(i, to)| *to = u(i));
+        let (start, state, width) = (&mut tape.flows[0], mean.len(), self.widths[0]);
+        start.mean[..state].copy_from_slice(mean);
+        start.mean[state..width].iter_mut().enumerate().for_each(|(i, to)| *to = u(i));
+        start.shape = Shape::Zero;
+        match base {
+            // A linear layer knows what it is.
+            _ if matches!(self.ops.first(), Some(Op::Linear(_))) => {}
+            Base::Cov(_) => start.jac.set_identity(),
+            Base::White(root) => {
+                start.jac.fill_zero();
+                for (i, to) in start.jac.data.chunks_exact_mut(start.jac.stride).enumerate().take(root.rows) {
+                    to[..root.cols].copy_from_slice(root.row(i));
+                }
+            }
+        }
     }
 
     /// Pushes the flow at the tape's start down to its end. It is `x` itself: without a residual, and with the
@@ -525,11 +546,6 @@ impl<T: Real> Tape<T> {
     /// The flow into the first layer.
     pub fn start(&mut self) -> &mut Flow<T> {
         &mut self.flows[0]
-    }
-
-    /// The control inputs, if they are kept apart from it.
-    pub fn drive(&mut self) -> &mut [T] {
-        &mut self.drive
     }
 
     /// The flow out of the last layer.

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{gaussian, sdes};
-use nsde::{Gaussian, Layer, Method, Moments, Options, Rollout, Solver, Trajectory, Unscented};
+use nsde::{
+    Diffusion, Gaussian, Layer, Linear, Method, Moments, Network, NeuralSde, Options, Rollout, Solver,
+    Trajectory, Unscented,
+};
 use nsde_check::{random_vec, seeded};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -99,6 +102,49 @@ fn threads_and_runs_give_the_same_bits() {
             for threads in [1, 2, 3] {
                 assert!(run(threads) == one, "{method:?} on {threads} threads");
             }
+        }
+    }
+}
+
+/// Matrices that cores share, transposed Jacobians (from 64 dimensions on) and all that a first layer can be. The path that
+/// is recorded for a gradient knows nothing of these: it must agree up to rounding.
+#[test]
+fn a_wide_trajectory_has_the_same_bits_on_any_number_of_threads() {
+    let rng = &mut seeded(80);
+    let dim = 96;
+    let linear = |rng: &mut _| Layer::Linear(Linear::random(dim, dim, rng).unwrap());
+    let inner = Network::perceptron(dim, &[dim], dim, Layer::Tanh, 1.0, rng).unwrap();
+    for first in
+        [vec![linear(rng)], vec![Layer::Tanh], vec![Layer::Residual(inner), Layer::Dropout { keep: 0.9 }]]
+    {
+        let layers =
+            first.into_iter().chain([Layer::Relu, Layer::Dropout { keep: 0.8 }, linear(rng)]).collect();
+        let diffusion = Network::perceptron(dim, &[20], dim, Layer::Relu, 0.8, rng).unwrap();
+        let drift = Network::new(dim, layers).unwrap();
+        let sde = NeuralSde::new(dim, 0, drift, Diffusion::Diagonal(diffusion)).unwrap();
+        let start = gaussian(dim, 0.1, rng);
+        let batch = [Rollout { start: &start, dts: &[0.1, 0.05], inputs: &[] }];
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let solver = Solver::new(&sde, Options::default()).unwrap();
+            pool.install(|| {
+                let path = solver.solve(&batch).unwrap().remove(0);
+                let gradient = solver.gradient(&batch, |_, t, bar| {
+                    for (a, b) in t.cov(1).iter().chain(t.mean(1)).zip(path.cov(1).iter().chain(path.mean(1)))
+                    {
+                        assert!((a - b).abs() < 1e-12, "recorded {a}, predicted {b}");
+                    }
+                    bar.at_mut(1).1.copy_from_slice(t.cov(1));
+                    Ok(0.0)
+                });
+                let gradient = gradient.unwrap();
+                let bits: Vec<u64> = gradient.parameters.iter().map(|x| x.to_bits()).collect();
+                (path, bits, gradient.starts)
+            })
+        };
+        let one = run(1);
+        for threads in [2, 3] {
+            assert!(run(threads) == one, "{threads} threads");
         }
     }
 }

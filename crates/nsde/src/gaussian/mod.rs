@@ -6,6 +6,7 @@ pub(crate) mod special;
 pub use density::{mahalanobis, nll, nll_pull};
 
 use crate::error::{Error, Result, dimension};
+use crate::kernel::real::in_vectors;
 use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, cholesky};
 
@@ -45,32 +46,46 @@ impl Gaussian {
 /// share of the two deviations: what a file written with nine digits holds.
 const COVARIANCE_NOISE: f64 = 1e-8;
 
-/// Whether a matrix is diagonal, as far as its lower triangle tells, and whether it is symmetric to the bit. Square by
-/// square, because the entries of a column are far apart.
-fn look(cov: &[f64], dim: usize) -> (bool, bool) {
+/// Whether all entries beside the diagonal are zero, as at the start of most trajectories.
+fn is_diagonal(cov: &[f64], dim: usize) -> bool {
+    let mut diagonal = true;
+    in_vectors::<f64>(
+        #[inline(always)]
+        || {
+            let rows = cov.chunks_exact(dim.max(1)).enumerate();
+            // No branch within a row, so that it goes in vectors.
+            diagonal = rows.fold(true, |all, (i, row)| {
+                all && row[..i].iter().fold(true, |all, x| all & (*x == 0.0))
+                    && row[i + 1..].iter().fold(true, |all, x| all & (*x == 0.0))
+            });
+        },
+    );
+    diagonal
+}
+
+/// Whether a matrix is symmetric to the bit. Square by square, because the entries of a column are far apart.
+fn is_symmetric(cov: &[f64], dim: usize) -> bool {
     const SIDE: usize = 16;
-    let (mut diagonal, mut symmetric) = (true, true);
+    let mut symmetric = true;
     for top in (0..dim).step_by(SIDE) {
         for left in (0..=top).step_by(SIDE) {
             for i in top..dim.min(top + SIDE) {
                 for j in left..i.min(left + SIDE) {
-                    let (a, b) = (cov[i * dim + j], cov[j * dim + i]);
-                    diagonal &= a == 0.0;
-                    symmetric &= a == b;
+                    symmetric &= cov[i * dim + j] == cov[j * dim + i];
                 }
             }
         }
     }
-    (diagonal, symmetric)
+    symmetric
 }
 
 pub(crate) fn check(mean: &[f64], cov: &[f64], dim: usize, what: &str) -> Result<()> {
     dimension(format!("{what}: mean"), dim, mean.len())?;
     dimension(format!("{what}: entries of the covariance"), dim * dim, cov.len())?;
-    for (name, values) in [("mean", mean), ("covariance", cov)] {
-        // No branch, so that it goes in vectors.
-        let finite = values.iter().fold(true, |all, x| all & x.is_finite());
-        if !finite && let Some(bad) = values.iter().find(|x| !x.is_finite()) {
+    let diagonal = is_diagonal(cov, dim);
+    let every = if diagonal { dim + 1 } else { 1 };
+    for (name, values, every) in [("mean", mean, 1), ("covariance", cov, every)] {
+        if let Some(bad) = values.iter().step_by(every).find(|x| !x.is_finite()) {
             return Err(Error::Range {
                 what: format!("{what}: an entry of the {name}"),
                 value: *bad,
@@ -84,10 +99,12 @@ pub(crate) fn check(mean: &[f64], cov: &[f64], dim: usize, what: &str) -> Result
             return refuse(format!("variance {i} is {}", cov[i * dim + i]));
         }
     }
+    if diagonal {
+        return Ok(());
+    }
     let roots: Vec<f64> = (0..dim).map(|i| cov[i * dim + i].sqrt()).collect();
     let scale = |i: usize, j: usize| roots[i] * roots[j];
-    let (diagonal, symmetric) = look(cov, dim);
-    for i in 0..if symmetric { 0 } else { dim } {
+    for i in 0..if is_symmetric(cov, dim) { 0 } else { dim } {
         for j in 0..i {
             let (a, b) = (cov[i * dim + j], cov[j * dim + i]);
             if a != b && (a - b).abs() > COVARIANCE_NOISE * (scale(i, j) + a.abs()) {
@@ -96,9 +113,6 @@ pub(crate) fn check(mean: &[f64], cov: &[f64], dim: usize, what: &str) -> Result
                 ));
             }
         }
-    }
-    if diagonal {
-        return Ok(());
     }
     let mut factor = cov.to_vec();
     cholesky::factor_semidefinite(&mut factor, dim);

@@ -7,7 +7,8 @@
 
 use super::aligned::{LINE, Line};
 use super::real::in_vectors;
-use super::tile::{Left, Part, pieces, tall};
+use super::share::pieces;
+use super::tile::{Left, Part, tall};
 use super::{Mat, Real};
 use bytemuck::{Zeroable, cast, cast_slice_mut};
 use pulp::{Simd, WithSimd};
@@ -206,7 +207,7 @@ impl<T: Real> Packs<'_, T> {
                         }
                     }
                     // Their tile broadcasts them (`tile.rs`).
-                    Left::Shared(_) => return,
+                    Left::Lower(_) | Left::Upper(_) | Left::Shared(_) => return,
                 }
                 let keep = keep || start > 0;
                 let right = &from[terms.start * across..terms.end * across];

@@ -14,6 +14,7 @@ pub(crate) mod real;
 pub(crate) mod root;
 pub(crate) mod rows;
 pub(crate) mod series;
+pub(crate) mod share;
 pub(crate) mod tile;
 pub(crate) mod transpose;
 pub(crate) mod upper;

@@ -1,6 +1,7 @@
 //! Sums and scalings along the rows of matrices.
 
 use super::real::in_vectors;
+use super::share::by_halves;
 use super::{Mat, Real};
 use pulp::{Simd, WithSimd};
 
@@ -96,6 +97,22 @@ pub(crate) fn add_multiple<T: Real>(out: &mut [T], x: T, y: &[T]) {
     );
 }
 
+/// `out = a + x b`, shared by the cores.
+pub(crate) fn sum<T: Real>(out: &mut Mat<T>, a: &Mat<T>, x: T, b: &Mat<T>) {
+    let stride = out.stride;
+    by_halves(&mut out.data, out.rows, |to, rows| {
+        let (a, b) = (&a.data[rows.start * stride..], &b.data[rows.start * stride..]);
+        in_vectors::<T>(
+            #[inline(always)]
+            || {
+                for ((to, a), b) in to.iter_mut().zip(a).zip(b) {
+                    *to = *a + x * *b;
+                }
+            },
+        );
+    });
+}
+
 enum Other<'a, T> {
     Rows(&'a Mat<T>),
     Same(&'a [T]),
@@ -171,19 +188,25 @@ impl<T: Real> WithSimd for Scale<'_, T> {
     }
 }
 
-/// `out_ij = a_ij s_j`.
+/// `out_ij = a_ij s_j`, shared by the cores.
 pub(crate) fn scale_columns<T: Real>(out: &mut Mat<T>, a: &Mat<T>, s: &[T]) {
-    T::dispatch(ScaleColumns { out, a, s, factor: T::ONE, keep: false });
+    let stride = out.stride;
+    by_halves(&mut out.data, out.rows, |out, rows| {
+        let a = &a.data[rows.start * a.stride..];
+        T::dispatch(ScaleColumns { out, a, stride, s, factor: T::ONE, keep: false });
+    });
 }
 
 /// `out_ij += factor a_ij s_j`.
 pub(crate) fn add_scaled_columns<T: Real>(out: &mut Mat<T>, a: &Mat<T>, s: &[T], factor: T) {
-    T::dispatch(ScaleColumns { out, a, s, factor, keep: true });
+    let (out, a, stride) = (&mut out.data, &a.data, a.stride);
+    T::dispatch(ScaleColumns { out, a, stride, s, factor, keep: true });
 }
 
 struct ScaleColumns<'a, T> {
-    out: &'a mut Mat<T>,
-    a: &'a Mat<T>,
+    out: &'a mut [T],
+    a: &'a [T],
+    stride: usize,
     s: &'a [T],
     factor: T,
     keep: bool,
@@ -194,10 +217,10 @@ impl<T: Real> WithSimd for ScaleColumns<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let ScaleColumns { out, a, s, factor, keep } = self;
+        let ScaleColumns { out, a, stride, s, factor, keep } = self;
         let factor = T::splat(simd, factor);
         let s = T::as_simd::<S>(s);
-        for (to, from) in out.data.chunks_exact_mut(out.stride).zip(a.data.chunks_exact(a.stride)) {
+        for (to, from) in out.chunks_exact_mut(stride).zip(a.chunks_exact(stride)) {
             let (to, from) = (T::as_simd_mut::<S>(to), T::as_simd::<S>(from));
             for ((to, from), s) in to.iter_mut().zip(from).zip(s) {
                 let scaled = T::vmul(simd, factor, *s);

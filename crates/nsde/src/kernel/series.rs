@@ -8,9 +8,11 @@
 //! positive semi-definite matrices, so any number of terms is safe. Only one triangle is computed.
 
 use super::abreast::{BAND, gram_rows};
+use super::share::{join, pieces_of_bytes};
 use super::{Mat, Real};
 use pulp::{Simd, WithSimd};
 use std::cell::Cell;
+use std::f64::consts::FRAC_1_SQRT_2;
 use std::ops::Range;
 
 /// Orders handled in registers at a time.
@@ -54,11 +56,27 @@ pub(crate) fn push<T: Real>(
     coef: &Mat<T::One>,
     orders: usize,
 ) {
-    T::dispatch_rows(out.cols, Push { out, source, resid, inv_sd, slope, coef, orders });
+    let (n, stride, columns) = (out.rows, out.stride, out.cols);
+    let run = |out: &mut [T], rows, source| {
+        T::dispatch_rows(columns, Push { out, rows, stride, source, resid, inv_sd, slope, coef, orders });
+    };
+    match source {
+        Source::Cov(cov) if pieces_of_bytes(size_of_val(&*out.data)) > 1 => {
+            // Half of a triangle.
+            let half = (n as f64 * FRAC_1_SQRT_2) as usize;
+            let (above, below) = out.data.split_at_mut(half * stride);
+            join(|| run(above, 0..half, Source::Cov(cov)), || run(below, half..n, Source::Cov(cov)));
+        }
+        source => run(&mut out.data, 0..n, source),
+    }
 }
 
+/// Some rows of a push.
 struct Push<'a, T: Real> {
-    out: &'a mut Mat<T>,
+    /// Their storage.
+    out: &'a mut [T],
+    rows: Range<usize>,
+    stride: usize,
     source: Source<'a, T>,
     resid: Option<&'a Mat<T>>,
     inv_sd: &'a [T],
@@ -72,10 +90,10 @@ impl<T: Real> WithSimd for Push<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let n = self.out.rows;
-        let band = if let Source::White { .. } = self.source { BAND } else { n };
-        for start in (0..n).step_by(band.max(1)) {
-            let rows = start..n.min(start + band);
+        let all = self.rows.clone();
+        let band = if let Source::White { .. } = self.source { BAND } else { all.len() };
+        for start in all.clone().step_by(band.max(1)) {
+            let rows = start..all.end.min(start + band);
             if let Source::White { jac_t, band } = &mut self.source {
                 gram_rows::<T, S>(simd, &mut band.data, band.stride, None, jac_t, rows.clone());
             }
@@ -112,7 +130,7 @@ impl<T: Real> Push<'_, T> {
     /// them the linear part.
     #[inline(always)]
     fn block<S: Simd, const B: usize>(&mut self, simd: S, rows: Range<usize>, first: usize, highest: bool) {
-        let Push { out, source, resid, inv_sd, slope, coef, .. } = self;
+        let Push { out, rows: Range { start, .. }, stride, source, resid, inv_sd, slope, coef, .. } = self;
         let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
         let inv = T::as_simd::<S>(inv_sd);
         let slopes = T::as_simd::<S>(slope);
@@ -124,7 +142,7 @@ impl<T: Real> Push<'_, T> {
             Source::Cov(cov) => (&cov.data[rows.start * cov.stride..], cov.stride, false),
             Source::White { band, .. } => (&band.data[..], band.stride, true),
         };
-        let to = out.data[rows.start * out.stride..].chunks_exact_mut(out.stride);
+        let to = out[(rows.start - *start) * *stride..].chunks_exact_mut(*stride);
         for (i, (to, from)) in rows.zip(to.zip(from.chunks_exact(across))) {
             let vectors = (i + 1).div_ceil(lanes);
             let from = &T::as_simd::<S>(from)[..vectors];

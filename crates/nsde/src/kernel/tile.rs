@@ -6,6 +6,7 @@
 
 use super::abreast::{Packs, times_weights};
 use super::aligned::{LINE, Line};
+use super::share::{join, pieces};
 use super::transpose::mirror;
 use super::{Mat, Real};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
@@ -18,6 +19,10 @@ use std::ops::Range;
 pub(crate) enum Left<'a, T: Real> {
     Plain(&'a Mat<T>),
     Transposed(&'a Mat<T>),
+    /// A symmetric matrix, of which the lower triangle is read. Not for packs.
+    Lower(&'a Mat<T>),
+    /// An upper triangle with zeros below it, which cost nothing. Not for packs.
+    Upper(&'a Mat<T>),
     /// The transpose of weights that all lanes share.
     Shared(&'a Mat<T::One>),
 }
@@ -25,7 +30,7 @@ pub(crate) enum Left<'a, T: Real> {
 impl<T: Real> Left<'_, T> {
     fn rows(self) -> usize {
         match self {
-            Left::Plain(m) => m.rows,
+            Left::Plain(m) | Left::Lower(m) | Left::Upper(m) => m.rows,
             Left::Transposed(m) => m.cols,
             Left::Shared(m) => m.cols,
         }
@@ -33,7 +38,7 @@ impl<T: Real> Left<'_, T> {
 
     fn inner(self) -> usize {
         match self {
-            Left::Plain(m) => m.cols,
+            Left::Plain(m) | Left::Lower(m) | Left::Upper(m) => m.cols,
             Left::Transposed(m) => m.rows,
             Left::Shared(m) => m.rows,
         }
@@ -77,14 +82,29 @@ pub(crate) fn product<T: Real>(
     }
 }
 
-/// The lower triangle of `out = onto + left·right`, and what shares a vector with it. Not for packs.
-pub(crate) fn product_onto<T: Real>(out: &mut Mat<T>, onto: &Mat<T>, left: Left<'_, T>, right: &Mat<T>) {
+/// The lower triangle of `out = factor·onto + left·right`, and what shares a vector with it. Not for packs.
+pub(crate) fn product_onto<T: Real>(
+    out: &mut Mat<T>,
+    factor: T,
+    onto: &Mat<T>,
+    left: Left<'_, T>,
+    right: &Mat<T>,
+) {
     debug_assert_eq!(T::LANES, 1);
     debug_assert_eq!((out.rows, out.cols), (onto.rows, onto.cols));
     debug_assert_eq!((left.rows(), left.inner(), right.cols), (out.rows, right.rows, out.cols));
     let (rows, stride) = (0..out.rows, out.stride);
-    let (inner, part, keep) = (Inner::Rows(right.rows), Part::Lower, Onto::Other(onto));
+    let (inner, part, keep) = (Inner::Rows(right.rows), Part::Lower, Onto::Other(factor, onto));
     Product { out: &mut out.data, rows, stride, keep, scale: T::ONE, left, right, inner, part }.split();
+}
+
+/// From so many outputs on [`product_by_weights`] reads the lower triangle alone: to mirror it would cost more than
+/// tiles that are less tall.
+const WIDE: usize = 64;
+
+/// Whether it does.
+pub(crate) fn reads_lower<T: Real>(outputs: usize) -> bool {
+    T::LANES == 1 && outputs >= WIDE
 }
 
 /// `out = R Wᵀ` for a symmetric `R`; `weights_t` and `shared_t` are `Wᵀ`, in every lane and once for all.
@@ -95,7 +115,9 @@ pub(crate) fn product_by_weights<T: Real>(
     shared_t: &Mat<T::One>,
 ) {
     if T::LANES == 1 {
-        product(out, false, T::ONE, Left::Transposed(symmetric), weights_t, Part::All);
+        let lower = reads_lower::<T>(weights_t.cols);
+        let left = if lower { Left::Lower(symmetric) } else { Left::Transposed(symmetric) };
+        product(out, false, T::ONE, left, weights_t, Part::All);
     } else {
         times_weights(out, symmetric, shared_t);
     }
@@ -142,8 +164,8 @@ impl Inner {
 enum Onto<'a, T> {
     Nothing,
     Itself,
-    /// A matrix of the same size.
-    Other(&'a Mat<T>),
+    /// A multiple of a matrix of the same size.
+    Other(T, &'a Mat<T>),
 }
 
 /// Some rows of a product.
@@ -158,36 +180,6 @@ struct Product<'a, T: Real> {
     right: &'a Mat<T>,
     inner: Inner,
     part: Part,
-}
-
-/// A piece of a product that is worth a core of its own has this many multiplications.
-const WORTH_SPLITTING: usize = 1 << 18;
-
-/// Over how many cores a product of so many multiplications goes.
-pub(crate) fn pieces(work: usize) -> usize {
-    match work / WORTH_SPLITTING {
-        // Most products are small; to ask for the threads costs as much as some of them.
-        few @ 0..2 => few,
-        many => many.min(rayon::current_num_threads()),
-    }
-}
-
-/// Over how many cores a pass over so many bytes goes: memory is slow. From outside their pool it is not worth the way.
-pub(crate) fn pieces_of_bytes(bytes: usize) -> usize {
-    match pieces(4 * bytes) {
-        many @ 2.. if rayon::current_thread_index().is_some() => many,
-        _ => 1,
-    }
-}
-
-/// Two passes over so many bytes that know nothing of each other.
-pub(crate) fn together(bytes: usize, one: impl FnOnce() + Send, other: impl FnOnce() + Send) {
-    if pieces_of_bytes(bytes) > 1 {
-        rayon::join(one, other);
-    } else {
-        one();
-        other();
-    }
 }
 
 impl<T: Real> Product<'_, T> {
@@ -233,10 +225,14 @@ impl<T: Real> Product<'_, T> {
         }
         let Product { out, rows, stride, keep, scale, left, right, inner, part } = self;
         let share = (pieces / 2) as f64 / pieces as f64;
-        let half = match part {
-            Part::All => share * count as f64,
-            // Most of a triangle's work lies in its last rows.
-            Part::Lower | Part::Symmetric => {
+        let half = match (part, left) {
+            // Most of a triangle's work lies in its first rows, or in its last ones.
+            (_, Left::Upper(m)) => {
+                let (a, b) = ((m.cols - rows.start) as f64, (m.cols - rows.end) as f64);
+                a - (a * a - share * (a * a - b * b)).sqrt()
+            }
+            (Part::All, _) => share * count as f64,
+            (Part::Lower | Part::Symmetric, _) => {
                 let (a, b) = (rows.start as f64, rows.end as f64);
                 (a * a + share * (b * b - a * a)).sqrt() - a
             }
@@ -245,7 +241,7 @@ impl<T: Real> Product<'_, T> {
         let (above, below) = out.split_at_mut(half * stride);
         let (top, bottom) = (rows.start..rows.start + half, rows.start + half..rows.end);
         let few = pieces / 2;
-        rayon::join(
+        join(
             || Product { out: above, rows: top, stride, keep, scale, left, right, inner, part }.share(few),
             || {
                 Product { out: below, rows: bottom, stride, keep, scale, left, right, inner, part }
@@ -294,7 +290,7 @@ impl<T: Real> WithSimd for Product<'_, T> {
         let (keep, onto) = match self.keep {
             Onto::Nothing => (false, None),
             Onto::Itself => (true, None),
-            Onto::Other(m) => (false, Some(&m.data[rows.start * stride..])),
+            Onto::Other(factor, m) => (false, Some((factor, &m.data[rows.start * stride..]))),
         };
         let bands = Bands { rows, lanes, stride: stride / lanes, scale, left, part, onto };
         if size_of_val(from) <= CACHED || bands.rows.len() < WORTH_PACKING {
@@ -399,8 +395,8 @@ struct Bands<'a, T: Real> {
     scale: T,
     left: Left<'a, T>,
     part: Part,
-    /// What the first terms are added to, from the first row on, if it is not the output itself.
-    onto: Option<&'a [T]>,
+    /// What a multiple of is added to the first terms, from the first row on, if it is not the output itself.
+    onto: Option<(T, &'a [T])>,
 }
 
 impl<T: Real> Bands<'_, T> {
@@ -425,7 +421,7 @@ impl<T: Real> Bands<'_, T> {
         };
         let most = match self.left {
             // As many rows are as many pointers.
-            Left::Plain(_) => TILE_ROWS,
+            Left::Plain(_) | Left::Lower(_) | Left::Upper(_) => TILE_ROWS,
             Left::Transposed(_) | Left::Shared(_) => tall::<T, S>(),
         };
         let bands = (count - first).div_ceil(most);
@@ -467,40 +463,35 @@ impl<T: Real> Bands<'_, T> {
         row: usize,
         keep: bool,
         sum: Range<usize>,
-        (right, across, from): (&[T::Vector<S>], usize, usize),
+        (right, across, at): (&[T::Vector<S>], usize, usize),
     ) {
-        let mut total = [[T::splat(simd, T::ZERO); N]; M];
-        match self.left {
-            Left::Plain(a) => {
-                let rows: [&[T]; M] = std::array::from_fn(|i| &a.row(row + i)[sum.clone()]);
-                for (k, r) in right.chunks_exact(across).enumerate().take(sum.len()) {
-                    let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[from + n]);
-                    for i in 0..M {
-                        let x = T::splat(simd, rows[i][k]);
-                        for n in 0..N {
-                            total[i][n] = T::vfma(simd, x, r[n], total[i][n]);
-                        }
-                    }
-                }
+        let none = [[T::splat(simd, T::ZERO); N]; M];
+        // Some terms of the right factor, and where they begin.
+        let from = |first: usize| (&right[(first - sum.start) * across..], across, at);
+        let total = match self.left {
+            // Tiles that run along the rows of the left factor are not so tall.
+            Left::Plain(_) | Left::Lower(_) | Left::Upper(_) if M > TILE_ROWS => none,
+            Left::Plain(a) => along::<T, S, M, N>(simd, none, a, row, sum.clone(), from(sum.start)),
+            Left::Upper(a) => {
+                let first = row.clamp(sum.start, sum.end);
+                along::<T, S, M, N>(simd, none, a, row, first..sum.end, from(first))
             }
-            Left::Transposed(a) => {
-                let lines = a.data[sum.start * a.stride..sum.end * a.stride].chunks_exact(a.stride);
-                for (l, r) in lines.zip(right.chunks_exact(across)) {
-                    let l: [T; M] = std::array::from_fn(|i| l[row + i]);
-                    let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[from + n]);
-                    for i in 0..M {
-                        let x = T::splat(simd, l[i]);
-                        for n in 0..N {
-                            total[i][n] = T::vfma(simd, x, r[n], total[i][n]);
-                        }
-                    }
-                }
+            Left::Lower(a) => {
+                // Its own rows left of the diagonal, the square on it, and the rows below.
+                let own = sum.start..row.clamp(sum.start, sum.end);
+                let below = (row + M).clamp(sum.start, sum.end)..sum.end;
+                let total = along::<T, S, M, N>(simd, none, a, row, own.clone(), from(own.start));
+                let total =
+                    across_diagonal::<T, S, M, N>(simd, total, a, row, own.end..below.start, from(own.end));
+                down::<T, S, M, N>(simd, total, a, row, below.clone(), from(below.start))
             }
+            Left::Transposed(a) => down::<T, S, M, N>(simd, none, a, row, sum.clone(), from(sum.start)),
             Left::Shared(a) => {
+                let mut total = none;
                 let lines = a.data[sum.start * a.stride..sum.end * a.stride].chunks_exact(a.stride);
                 for (l, r) in lines.zip(right.chunks_exact(across)) {
                     let l: [T::One; M] = std::array::from_fn(|i| l[row + i]);
-                    let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[from + n]);
+                    let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[at + n]);
                     for i in 0..M {
                         let x = T::spread(simd, l[i]);
                         for n in 0..N {
@@ -508,11 +499,15 @@ impl<T: Real> Bands<'_, T> {
                         }
                     }
                 }
+                total
             }
-        }
+        };
         let scale = T::splat(simd, self.scale);
         let onto = match self.onto {
-            Some(onto) if !keep => Some(&T::as_simd::<S>(onto)[(row - self.rows.start) * self.stride..]),
+            Some((factor, onto)) if !keep => {
+                let from = (row - self.rows.start) * self.stride;
+                Some((T::splat(simd, factor), &T::as_simd::<S>(onto)[from..]))
+            }
             _ => None,
         };
         for i in 0..M {
@@ -522,12 +517,91 @@ impl<T: Real> Bands<'_, T> {
                 let x = total[i][n];
                 *to = match onto {
                     _ if keep => T::vfma(simd, scale, x, *to),
-                    Some(onto) => T::vfma(simd, scale, x, onto[at]),
+                    Some((factor, onto)) => T::vfma(simd, scale, x, T::vmul(simd, factor, onto[at])),
                     None => T::vmul(simd, scale, x),
                 };
             }
         }
     }
+}
+
+/// Terms of some rows of the right factor: from where on, how long, and the first vector to take.
+type Terms<'a, V> = (&'a [V], usize, usize);
+
+/// Adds the terms `sum` of a tile whose left factor is read along its rows, from `row` on.
+///
+/// (Of its own, as the next ones are: accumulators that several loops share do not stay in registers.)
+#[inline(always)]
+fn along<T: Real, S: Simd, const M: usize, const N: usize>(
+    simd: S,
+    mut total: [[T::Vector<S>; N]; M],
+    a: &Mat<T>,
+    row: usize,
+    sum: Range<usize>,
+    (right, across, from): Terms<'_, T::Vector<S>>,
+) -> [[T::Vector<S>; N]; M] {
+    // (A loop, because `from_fn` is not always inlined.)
+    let mut rows: [&[T]; M] = [&[]; M];
+    for i in 0..M {
+        rows[i] = &a.row(row + i)[sum.clone()];
+    }
+    for (k, r) in right.chunks_exact(across).enumerate().take(sum.len()) {
+        let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[from + n]);
+        for i in 0..M {
+            let x = T::splat(simd, rows[i][k]);
+            for n in 0..N {
+                total[i][n] = T::vfma(simd, x, r[n], total[i][n]);
+            }
+        }
+    }
+    total
+}
+
+/// The same down its columns.
+#[inline(always)]
+fn down<T: Real, S: Simd, const M: usize, const N: usize>(
+    simd: S,
+    mut total: [[T::Vector<S>; N]; M],
+    a: &Mat<T>,
+    row: usize,
+    sum: Range<usize>,
+    (right, across, from): Terms<'_, T::Vector<S>>,
+) -> [[T::Vector<S>; N]; M] {
+    let lines = a.data[sum.start * a.stride..sum.end * a.stride].chunks_exact(a.stride);
+    for (l, r) in lines.zip(right.chunks_exact(across)) {
+        let l: [T; M] = std::array::from_fn(|i| l[row + i]);
+        let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[from + n]);
+        for i in 0..M {
+            let x = T::splat(simd, l[i]);
+            for n in 0..N {
+                total[i][n] = T::vfma(simd, x, r[n], total[i][n]);
+            }
+        }
+    }
+    total
+}
+
+/// The same within the square on the diagonal of a symmetric matrix, of which the lower triangle is read.
+#[inline(always)]
+fn across_diagonal<T: Real, S: Simd, const M: usize, const N: usize>(
+    simd: S,
+    mut total: [[T::Vector<S>; N]; M],
+    a: &Mat<T>,
+    row: usize,
+    sum: Range<usize>,
+    (right, across, from): Terms<'_, T::Vector<S>>,
+) -> [[T::Vector<S>; N]; M] {
+    for (k, r) in sum.zip(right.chunks_exact(across)) {
+        let l: [T; M] = std::array::from_fn(|i| a.at(k.max(row + i), k.min(row + i)));
+        let r: [T::Vector<S>; N] = std::array::from_fn(|n| r[from + n]);
+        for i in 0..M {
+            let x = T::splat(simd, l[i]);
+            for n in 0..N {
+                total[i][n] = T::vfma(simd, x, r[n], total[i][n]);
+            }
+        }
+    }
+    total
 }
 
 #[cfg(test)]
@@ -614,9 +688,36 @@ mod tests {
             let (a, other) = (filled::<f64>(7, n, 3), filled::<f64>(n, n, 4));
             let (mut kept, mut out) = (other.clone(), filled::<f64>(n, n, 5));
             product(&mut kept, true, 1.0, Left::Transposed(&a), &a, Part::Lower);
-            product_onto(&mut out, &other, Left::Transposed(&a), &a);
+            product_onto(&mut out, 1.0, &other, Left::Transposed(&a), &a);
             for (i, j) in (0..n).flat_map(|i| (0..=i).map(move |j| (i, j))) {
                 assert_eq!(kept.at(i, j), out.at(i, j));
+            }
+        }
+    }
+
+    /// What they do not read is not a number.
+    #[test]
+    fn triangles_on_the_left_stand_for_the_whole_on_any_number_of_threads() {
+        for (n, cols) in [(1, 5), (9, 9), (50, 32), (131, 128), (300, 40)] {
+            let (a, b) = (filled::<f64>(n, n, 6), filled::<f64>(n, cols, 7));
+            let (mut lower, mut symmetric, mut upper) = (a.clone(), a.clone(), a.clone());
+            for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {
+                *lower.at_mut(j, i) = f64::NAN;
+                *symmetric.at_mut(j, i) = a.at(i, j);
+                *upper.at_mut(i, j) = 0.0;
+            }
+            for (left, whole) in [(Left::Lower(&lower), &symmetric), (Left::Upper(&upper), &upper)] {
+                let run = |threads: usize| {
+                    let mut out = Mat::zeros(n, cols);
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                    pool.install(|| product(&mut out, false, 1.0, left, &b, Part::All));
+                    out
+                };
+                let (one, three) = (run(1), run(3));
+                assert!(one.data.iter().zip(&three.data).all(|(x, y)| x.to_bits() == y.to_bits()));
+                for (k, want) in naive(whole, &b).into_iter().enumerate() {
+                    assert!((one.at(k / cols, k % cols) - want).abs() < 1e-13, "{n} {cols}");
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Transposes in square blocks, in registers where the machine can.
 
-use super::tile::pieces_of_bytes;
+use super::real::to_f64;
+use super::share::{join, pieces_of_bytes};
 use super::{Mat, Real};
 use std::ops::Range;
 
@@ -24,13 +25,42 @@ fn share<T: Real>(to: &mut [T], down: usize, columns: Range<usize>, from: &Mat<T
     let half = (columns.len() * few / pieces).next_multiple_of(T::SIDE);
     let (above, below) = to.split_at_mut(half * down);
     let (left, right) = (columns.start..columns.start + half, columns.start + half..columns.end);
-    rayon::join(|| share(above, down, left, from, few), || share(below, down, right, from, pieces - few));
+    join(|| share(above, down, left, from, few), || share(below, down, right, from, pieces - few));
+}
+
+/// All of the symmetric matrix of which the lower triangle is given, row by row and in `f64`. Not for packs.
+pub(crate) fn dense<T: Real>(to: &mut [f64], from: &Mat<T>) {
+    debug_assert_eq!(T::LANES, 1);
+    let rows = 0..from.rows;
+    if pieces_of_bytes(size_of_val(to)) < 2 {
+        return run(Job::Dense { to, rows, from });
+    }
+    let half = (from.rows / 2).next_multiple_of(T::SIDE);
+    let (above, below) = to.split_at_mut(half * from.cols);
+    join(
+        || run(Job::Dense { to: above, rows: 0..half, from }),
+        || run(Job::Dense { to: below, rows: half..from.rows, from }),
+    );
 }
 
 enum Job<'a, T> {
     Mirror(&'a mut Mat<T>),
-    Transpose { to: &'a mut [T], down: usize, columns: Range<usize>, from: &'a Mat<T> },
+    /// Some rows, from a multiple of [`Real::SIDE`] on.
+    Dense {
+        to: &'a mut [f64],
+        rows: Range<usize>,
+        from: &'a Mat<T>,
+    },
+    Transpose {
+        to: &'a mut [T],
+        down: usize,
+        columns: Range<usize>,
+        from: &'a Mat<T>,
+    },
 }
+
+/// Entries of the largest block that is transposed at once.
+const MOST: usize = 64;
 
 fn run<T: Real>(job: Job<'_, T>) {
     #[cfg(target_arch = "x86_64")]
@@ -79,6 +109,31 @@ impl<T: Real> Job<'_, T> {
                     for row in 1..height {
                         for column in 0..row {
                             below[column * stride + i + row] = below[row * stride + i + column];
+                        }
+                    }
+                }
+            }
+            Job::Dense { to, rows, from } => {
+                let (n, stride) = (from.cols, from.stride);
+                for (i, to) in rows.step_by(T::SIDE).zip(to.chunks_mut(T::SIDE * n)) {
+                    for (row, to) in (i..).zip(to.chunks_exact_mut(n)) {
+                        to_f64(&mut to[..=row], &from.row(row)[..=row]);
+                        // What is left of the square on the diagonal.
+                        for column in row + 1..n.min(i + T::SIDE) {
+                            to_f64(&mut to[column..=column], &from.row(column)[row..=row]);
+                        }
+                    }
+                    let height = to.len() / n;
+                    let mut block = [T::ZERO; MOST];
+                    for j in (i + T::SIDE..n).step_by(T::SIDE) {
+                        let (below, width) = (&from.data[j * stride + i..], T::SIDE.min(n - j));
+                        if width == T::SIDE {
+                            whole(below, stride, &mut block, T::SIDE);
+                        } else {
+                            flip(below, stride, &mut block, T::SIDE, width, height);
+                        }
+                        for (to, block) in to.chunks_exact_mut(n).zip(block.chunks_exact(T::SIDE)) {
+                            to_f64(&mut to[j..j + width], &block[..width]);
                         }
                     }
                 }
@@ -186,7 +241,7 @@ mod tests {
     use super::*;
 
     fn check<T: Real + PartialEq>() {
-        for (rows, cols) in [(1, 1), (3, 9), (8, 8), (17, 5), (50, 50), (64, 33)] {
+        for (rows, cols) in [(1, 1), (3, 9), (8, 8), (17, 5), (50, 50), (64, 33), (200, 200)] {
             let values: Vec<f64> = (0..rows * cols).map(|k| k as f64 + 1.0).collect();
             let a = Mat::<T>::from_f64(rows, cols, &values);
             let mut b = Mat::zeros(cols, rows);
@@ -207,6 +262,13 @@ mod tests {
                     for j in 0..cols {
                         assert!(c.at(i, j) == a.at(i.max(j), i.min(j)));
                     }
+                }
+                // What is above the diagonal does not count.
+                for threads in [1, 2] {
+                    let mut d = vec![f64::NAN; rows * cols];
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                    pool.install(|| dense(&mut d, &a));
+                    assert!((0..rows * cols).all(|k| d[k] == c.at(k / cols, k % cols).lane(0)));
                 }
             }
         }

@@ -8,7 +8,7 @@ use super::Mat;
 use super::cholesky::PIVOT_NOISE;
 use super::dispatch::arch;
 use super::elementary::fma;
-use super::tile::pieces;
+use super::share::{join, pieces};
 use pulp::{Simd, WithSimd};
 
 /// Rows of a band: so many terms are taken off the rows below at a time.
@@ -180,7 +180,7 @@ impl Below<'_> {
         let half = a - (a * a - share * (a * a - b * b)).sqrt();
         let half = (half as usize / ROWS * ROWS).max(ROWS);
         let (above, below) = rows.split_at_mut(half * stride);
-        rayon::join(
+        join(
             || Below { rows: above, band, stride, first, n }.share(few),
             || Below { rows: below, band, stride, first: first + half, n }.share(pieces - few),
         );

@@ -11,12 +11,12 @@ use super::Moments;
 use super::exp::Exp;
 use super::smoothed::Smoothed;
 use super::units::Units;
-use crate::flow::{Base, Covariance, Flow, Shape, Variance};
+use crate::flow::{Base, Covariance, Flow, Shape, Variance, scale_jac};
 use crate::kernel::abreast::BAND;
 use crate::kernel::mat::padded;
 use crate::kernel::real::in_vectors;
 use crate::kernel::series::{self, Source};
-use crate::kernel::tile::{Part, together};
+use crate::kernel::tile::Part;
 use crate::kernel::transpose::mirror;
 use crate::kernel::{Mat, Real, Single, paper, rows};
 use crate::solver::Stats;
@@ -202,7 +202,7 @@ pub(crate) fn push<T: Real>(
             );
             all.pairs = choose(moments, activation, sd);
             let coefficients = match (all.pairs, base) {
-                (Pairs::Series { orders }, Base::White) => orders,
+                (Pairs::Series { orders }, Base::White(_)) => orders,
                 // Its derivatives take two more.
                 (Pairs::Series { orders }, Base::Cov(_)) => orders + 2,
                 (Pairs::Formula | Pairs::Paper { .. }, _) => 0,
@@ -219,7 +219,7 @@ pub(crate) fn push<T: Real>(
     out.var_known = true;
     match spread {
         Spread::Diagonal(variance) => {
-            rows::scale(&mut out.jac, &h.jac, slope);
+            scale_jac(&mut out.jac, h, slope);
             out.shape = Shape::Diagonal;
             for i in 0..n {
                 out.var[i] = slope[i] * slope[i] * variance.var[i] + pack(&units.rest, i);
@@ -229,7 +229,7 @@ pub(crate) fn push<T: Real>(
         Spread::Full(all) => {
             out.shape = Shape::Full;
             let (resid, jac) = out.lower_and_jac();
-            let mut jacobian = || rows::scale(jac, &h.jac, slope);
+            scale_jac(jac, h, slope);
             match all.pairs {
                 Pairs::Series { orders } => {
                     let Everything { cov, inv_sd, .. } = &**all;
@@ -238,17 +238,14 @@ pub(crate) fn push<T: Real>(
                     } else {
                         Source::Cov(cov)
                     };
-                    let pairs = || series::push(resid, source, h.resid(), inv_sd, slope, &units.e, orders);
-                    together(size_of_val(&*cov.data), pairs, jacobian);
+                    series::push(resid, source, h.resid(), inv_sd, slope, &units.e, orders);
                 }
                 Pairs::Paper { kink } => {
                     let Everything { cov, paper, .. } = &mut **all;
-                    jacobian();
                     paper.set(&units.mean, &units.sd);
                     paper::push(resid, cov, h.resid(), slope, kink, paper);
                 }
                 Pairs::Formula => {
-                    jacobian();
                     for i in 0..n {
                         for j in 0..i {
                             let mut x = T::lanes(|lane| {
@@ -282,7 +279,7 @@ pub(crate) fn push<T: Real>(
 /// formulas want it.
 fn is_fused<T: Real>(moments: Moments, h: &Flow<T>, base: Base<'_, T>) -> bool {
     let series = matches!(moments, Moments::Series { .. });
-    T::LANES > 1 && series && matches!(base, Base::White) && h.shape != Shape::Diagonal
+    T::LANES > 1 && series && matches!(base, Base::White(_)) && h.shape != Shape::Diagonal
 }
 
 /// The exact diagonal is at least the cut series; rounding must not undo that. Returns how often more than

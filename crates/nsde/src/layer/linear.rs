@@ -5,7 +5,7 @@ use crate::error::{Error, Result, dimension};
 use crate::flow::{Base, Flow, Shape};
 use crate::kernel::abreast::{fold, gram, triangle_times_weights};
 use crate::kernel::root::root;
-use crate::kernel::tile::{Left, Part, product, product_by_triangle, product_by_weights};
+use crate::kernel::tile::{Left, Part, product, product_by_triangle, product_by_weights, reads_lower};
 use crate::kernel::{Mat, Real, rows};
 
 /// `W h + b`, `W` row-major `[output, input]`.
@@ -198,16 +198,17 @@ impl<T: Real> LinearOp<T> {
         tape: &mut LinearTape<T>,
         room: &mut LinearRoom<T>,
     ) {
-        rows::times_weights(&mut out.mean, &self.shared_t, &self.weight, &h.mean);
-        for (to, b) in out.mean.iter_mut().zip(&self.bias) {
-            *to += *b;
-        }
+        self.push_mean(h, &mut out.mean);
         let weight = self.left();
-        product(&mut out.jac, false, T::ONE, weight, &h.jac, Part::All);
+        if h.turned {
+            product(&mut out.jac, false, T::ONE, Left::Plain(&h.jac), &self.weight_t, Part::All);
+        } else {
+            product(&mut out.jac, false, T::ONE, weight, &h.jac, Part::All);
+        }
         out.var_known = false;
         out.shape = tape.shape;
         let half_t = if tape.shape == Shape::Full { &mut room.half_t } else { &mut tape.half_t };
-        let wanted = tape.shape == Shape::Full || matches!(base, Base::White);
+        let wanted = tape.shape == Shape::Full || matches!(base, Base::White(_));
         let folded = T::LANES > 1 && wanted && h.shape == Shape::Full;
         // Only the series is definite by construction.
         let definite = matches!(moments, Moments::Series { .. });
@@ -222,7 +223,9 @@ impl<T: Real> LinearOp<T> {
             Shape::Full if rooted => triangle_times_weights(half_t, &room.root, 1.0, &self.shared_t),
             Shape::Full if folded => triangle_times_weights(half_t, &h.resid, 0.5, &self.shared_t),
             Shape::Full => {
-                h.complete();
+                if !reads_lower::<T>(self.weight.rows) {
+                    h.complete();
+                }
                 product_by_weights(half_t, &h.resid, &self.weight_t, &self.shared_t);
             }
         }
@@ -243,19 +246,24 @@ impl<T: Real> LinearOp<T> {
         }
     }
 
+    /// `W m + b`.
+    fn push_mean(&self, h: &Flow<T>, mean: &mut [T]) {
+        rows::times_weights(mean, &self.shared_t, &self.weight, &h.mean);
+        for (to, b) in mean.iter_mut().zip(&self.bias) {
+            *to += *b;
+        }
+    }
+
     /// [`push`](Self::push) of the first layer, whose input is `x` itself: the Jacobian is `I`, or `√Σ` in white
     /// coordinates.
     pub fn push_first(&self, h: &Flow<T>, base: Base<'_, T>, out: &mut Flow<T>) {
-        rows::times_weights(&mut out.mean, &self.shared_t, &self.weight, &h.mean);
-        for (to, b) in out.mean.iter_mut().zip(&self.bias) {
-            *to += *b;
-        }
+        self.push_mean(h, &mut out.mean);
         match base {
             Base::Cov(_) => out.jac.copy_left_from(&self.weight),
-            Base::White => {
-                let weight = self.left();
-                product_by_triangle(&mut out.jac, weight, &h.jac);
+            Base::White(root) if h.turned => {
+                product(&mut out.jac, false, T::ONE, Left::Upper(root), &self.weight_t, Part::All);
             }
+            Base::White(root) => product_by_triangle(&mut out.jac, self.left(), root),
         }
         out.var_known = false;
         out.shape = Shape::Zero;

@@ -40,7 +40,7 @@ impl<T: Real> Residual<T> {
     pub fn tape(&self, inputs: usize, moments: Moments, shape: Shape) -> ResidualTape<T> {
         let n = self.inner.widths[0];
         let square = Mat::zeros(n, n);
-        let inner = self.inner.tape(n, moments, Shape::Full, Shape::Full);
+        let inner = self.inner.tape(n, moments, Shape::Full, Shape::Full, false);
         ResidualTape {
             shape,
             covariance: Covariance::zeros(n, inputs),
@@ -79,7 +79,12 @@ impl<T: Real> Residual<T> {
             out.mean[i] = h.mean[i] + g.mean[i];
             *tape.step.at_mut(i, i) += T::ONE;
         }
-        product(&mut out.jac, false, T::ONE, Left::Plain(&tape.step), &h.jac, Part::All);
+        tape.step_t.transpose_from(&tape.step);
+        if h.turned {
+            product(&mut out.jac, false, T::ONE, Left::Plain(&h.jac), &tape.step_t, Part::All);
+        } else {
+            product(&mut out.jac, false, T::ONE, Left::Plain(&tape.step), &h.jac, Part::All);
+        }
         if h.shape == Shape::Zero && g.shape == Shape::Zero {
             out.shape = Shape::Zero;
             return;
@@ -100,7 +105,6 @@ impl<T: Real> Residual<T> {
             }
         };
         if known {
-            tape.step_t.transpose_from(&tape.step);
             product(&mut tape.resid, true, T::ONE, Left::Plain(&tape.half), &tape.step_t, Part::Symmetric);
         }
         out.shape = tape.shape;

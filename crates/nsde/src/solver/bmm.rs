@@ -9,13 +9,16 @@
 //! their adjoint use `J` itself inside the networks, because the root of a singular `Σ` has no derivative.
 
 use super::driver::{At, Transition};
-use super::noise::{Noise, NoiseTape, NoiseWork, set_start};
+use super::noise::{Noise, NoiseTape, NoiseWork};
 use super::{CovarianceForm, Stats};
 use crate::flow::{Base, Shape};
 use crate::gaussian::Gaussian;
 use crate::kernel::aligned::Aligned;
 use crate::kernel::real::{LANES, from_f64, in_vectors, to_f64};
-use crate::kernel::tile::{Left, Part, pieces, product};
+use crate::kernel::rows;
+use crate::kernel::share::{by_halves, pieces};
+use crate::kernel::tile::{Left, Part, product, product_onto};
+use crate::kernel::transpose::dense;
 use crate::kernel::upper::factor_upper;
 use crate::kernel::{Mat, Real, cholesky};
 use crate::layer::Moments;
@@ -28,7 +31,12 @@ pub(crate) struct Bmm<T: Real> {
     state: usize,
     moments: Moments,
     form: CovarianceForm,
+    /// Whether predictions carry transposed Jacobians: not where the rows of those would have ragged ends.
+    turned: bool,
 }
+
+/// Single trajectories of at least as many dimensions are predicted with transposed Jacobians.
+const TURNED: usize = 64;
 
 /// What one step leaves behind for its adjoint.
 pub(crate) struct BmmTape<T: Real> {
@@ -68,7 +76,15 @@ struct Room<T> {
 impl<T: Real> Bmm<T> {
     pub fn new(sde: &NeuralSde, moments: Moments, form: CovarianceForm) -> Self {
         let chain = |net: &Network| Chain::driven(net, sde.state());
-        Bmm { drift: chain(sde.drift()), noise: Noise::new(sde, chain), state: sde.state(), moments, form }
+        let turned = T::LANES == 1 && sde.state() >= TURNED;
+        Bmm {
+            drift: chain(sde.drift()),
+            noise: Noise::new(sde, chain),
+            state: sde.state(),
+            moments,
+            form,
+            turned,
+        }
     }
 
     /// `μ` and `Σ` of all lanes.
@@ -76,18 +92,29 @@ impl<T: Real> Bmm<T> {
         state.split_at(self.state * T::LANES)
     }
 
-    /// `√Σ`.
+    /// `√Σ`, transposed where Jacobians are.
     fn take_root(&self, w: &mut Room<T>, from: &[f64]) {
         let (d, cov) = (self.state, self.split(from).1);
         if T::LANES == 1 {
             w.upper.set_lanes(cov);
             factor_upper(&mut w.upper);
             // (`Σ'` is not there yet.)
-            in_vectors::<T>(
-                #[inline(always)]
-                || (0..d).for_each(|i| from_f64(w.next.row_mut(i), w.upper.row(i))),
-            );
-            w.root.transpose_from(&w.next);
+            let Room { root, next, upper, .. } = w;
+            let to = if self.turned { &mut *root } else { &mut *next };
+            let stride = to.stride;
+            by_halves(&mut to.data, d, |to, rows| {
+                in_vectors::<T>(
+                    #[inline(always)]
+                    || {
+                        for (i, to) in rows.zip(to.chunks_exact_mut(stride)) {
+                            from_f64(to, upper.row(i));
+                        }
+                    },
+                );
+            });
+            if !self.turned {
+                root.transpose_from(next);
+            }
             return;
         }
         let factor = &mut w.factor[..d * d * T::LANES];
@@ -101,25 +128,24 @@ impl<T: Real> Bmm<T> {
 
     /// Pushes the state through both networks.
     fn push(&self, tape: &mut BmmTape<T>, room: &mut Room<T>, white: bool, at: At<'_>, from: &[f64]) {
-        let d = self.state;
         self.take_root(room, from);
         let (from_mean, from_cov) = self.split(from);
         let BmmTape { drift, noise, mean, base, .. } = tape;
         let Room { drift: scratch, noise: noise_work, root, stats, .. } = room;
         from_f64(mean, from_mean);
-        let (base, root) = if white {
-            (Base::White, Some(&*root))
+        let base = if white {
+            Base::White(&*root)
         } else {
             base.set_lanes(from_cov);
-            (Base::Cov(&*base), None)
+            Base::Cov(&*base)
         };
         let mean = &*mean;
         both::<T>(
             || {
-                set_start(drift, mean, root, at, d, self.drift.widths[0]);
+                self.drift.start(drift, mean, base, |i| at.input(i));
                 self.drift.push(base, drift, scratch, self.moments, stats);
             },
-            || self.noise.push(noise, noise_work, mean, base, root, at, self.moments),
+            || self.noise.push(noise, noise_work, mean, base, at, self.moments),
         );
         stats.add(std::mem::take(&mut noise_work.stats));
     }
@@ -131,18 +157,23 @@ impl<T: Real> Bmm<T> {
         let Room { next, half, .. } = room;
         let end = drift.end();
         let h = T::lanes(|lane| at.dt(lane));
+        // Of one trajectory the lower triangle will do.
+        let part = if T::LANES == 1 { Part::Lower } else { Part::Symmetric };
         match end.resid() {
-            Some(resid) => in_vectors::<T>(
-                #[inline(always)]
-                || {
-                    for (to, r) in next.data.iter_mut().zip(&resid.data) {
-                        *to = h * h * *r;
-                    }
-                },
-            ),
-            None => next.fill_zero(),
+            Some(resid) if T::LANES == 1 => product_onto(next, h * h, resid, Left::Transposed(half), half),
+            Some(resid) => {
+                in_vectors::<T>(
+                    #[inline(always)]
+                    || {
+                        for (to, r) in next.data.iter_mut().zip(&resid.data) {
+                            *to = h * h * *r;
+                        }
+                    },
+                );
+                product(next, true, T::ONE, Left::Transposed(half), half, part);
+            }
+            None => product(next, false, T::ONE, Left::Transposed(half), half, part),
         }
-        product(next, true, T::ONE, Left::Transposed(half), half, Part::Symmetric);
         self.noise.add(noise, at, next);
         if self.form == CovarianceForm::Diagonal {
             keep_diagonal(next);
@@ -160,9 +191,27 @@ impl<T: Real> Bmm<T> {
                         to[lane] = from[lane] + dt[lane] * to[lane];
                     }
                 }
-                next.get_lanes(to_cov);
             },
         );
+        if T::LANES == 1 {
+            return dense(to_cov, next);
+        }
+        in_vectors::<T>(
+            #[inline(always)]
+            || next.get_lanes(to_cov),
+        );
+    }
+
+    /// Room for one step; `white` for one that nobody records.
+    fn room(&self, white: bool) -> BmmTape<T> {
+        let (d, turned) = (self.state, white && self.turned);
+        BmmTape {
+            drift: self.drift.tape(d, self.moments, self.form.hidden(), Shape::Full, turned),
+            noise: self.noise.tape(d, self.moments, self.form, turned),
+            mean: vec![T::ZERO; d],
+            base: Mat::zeros(d, d),
+            step: Mat::zeros(d, d),
+        }
     }
 }
 
@@ -202,10 +251,10 @@ impl<T: Real> Transition for Bmm<T> {
     fn work(&self) -> BmmWork<T> {
         let d = self.state;
         let square = Mat::zeros(d, d);
-        let own = self.tape();
+        let like = self.tape();
         let room = Room {
-            drift: self.drift.room(&own.drift, d),
-            noise: self.noise.work(&own.noise, d),
+            drift: self.drift.room(&like.drift, d),
+            noise: self.noise.work(&like.noise, d),
             grad: self.drift.grad(),
             next: square.clone(),
             half: square.clone(),
@@ -216,18 +265,11 @@ impl<T: Real> Transition for Bmm<T> {
             base_bar: square,
             stats: Stats::default(),
         };
-        BmmWork { own, room }
+        BmmWork { own: self.room(true), room }
     }
 
     fn tape(&self) -> BmmTape<T> {
-        let d = self.state;
-        BmmTape {
-            drift: self.drift.tape(d, self.moments, self.form.hidden(), Shape::Full),
-            noise: self.noise.tape(d, self.moments, self.form),
-            mean: vec![T::ZERO; d],
-            base: Mat::zeros(d, d),
-            step: Mat::zeros(d, d),
-        }
+        self.room(false)
     }
 
     fn tape_bytes(&self) -> usize {
@@ -260,15 +302,13 @@ impl<T: Real> Transition for Bmm<T> {
         let BmmTape { drift, step, .. } = &mut *own;
         let Room { half, root, .. } = &mut *room;
         let h = T::lanes(|lane| at.dt(lane));
-        in_vectors::<T>(
-            #[inline(always)]
-            || {
-                for ((to, l), g) in step.data.iter_mut().zip(&root.data).zip(&drift.end().jac.data) {
-                    *to = *l + h * *g;
-                }
-            },
-        );
-        half.transpose_from(step);
+        let end = drift.end();
+        if end.turned {
+            rows::sum(half, root, h, &end.jac);
+        } else {
+            rows::sum(step, root, h, &end.jac);
+            half.transpose_from(step);
+        }
         self.close(own, room, at, from, to);
     }
 
@@ -291,7 +331,8 @@ impl<T: Real> Transition for Bmm<T> {
         }
         // ((I + Δt J) √Σ)ᵀ
         w.next.transpose_from(step);
-        product(&mut w.half, false, T::ONE, Left::Transposed(&w.root), &w.next, Part::All);
+        let left = if self.turned { Left::Upper(&w.root) } else { Left::Transposed(&w.root) };
+        product(&mut w.half, false, T::ONE, left, &w.next, Part::All);
         self.close(tape, w, at, from, to);
     }
 
@@ -348,8 +389,9 @@ impl<T: Real> Transition for Bmm<T> {
     }
 
     fn observe(&self, _: &mut BmmWork<T>, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {
-        mean.copy_from_slice(&state[..self.state]);
-        cov.copy_from_slice(&state[self.state..]);
+        let (d, from) = (self.state, &state[self.state..]);
+        mean.copy_from_slice(&state[..d]);
+        by_halves(cov, d, |to, rows| to.copy_from_slice(&from[rows.start * d..rows.end * d]));
     }
 
     fn observe_pull(

@@ -3,10 +3,11 @@
 use super::{Gradient, Rollout, Stats, Trajectory};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
+use crate::kernel::real::{Real, in_vectors};
+use crate::kernel::share::standing_by;
 use crate::sde::NeuralSde;
 use rayon::prelude::*;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A step: of which trajectories, and which of their steps.
@@ -28,6 +29,11 @@ impl<'a> At<'a> {
     /// Zero where a trajectory is over: then its state stays as it is until all of them are.
     pub fn dt(self, lane: usize) -> f64 {
         self.rollout(lane).dts.get(self.k).copied().unwrap_or(0.0)
+    }
+
+    /// One of the inputs, in all lanes.
+    pub fn input<T: Real>(self, i: usize) -> T {
+        T::lanes(|lane| self.u(lane)[i])
     }
 
     /// The last inputs where a trajectory is over.
@@ -221,7 +227,11 @@ impl<K: Transition> Pooled<K> {
         out: &mut [Trajectory],
     ) -> Result<()> {
         // No branch, so that it goes in vectors.
-        let finite = states.iter().fold(true, |all, x| all & x.is_finite());
+        let mut finite = true;
+        in_vectors::<f64>(
+            #[inline(always)]
+            || finite = states.iter().fold(true, |all, x| all & x.is_finite()),
+        );
         for (lane, out) in out.iter_mut().enumerate().filter(|(_, out)| k < out.steps()) {
             let one = if K::WIDTH == 1 {
                 states
@@ -511,33 +521,6 @@ impl<N: Transition, W: Transition> Fleet<N, W> {
     }
 }
 
-/// Does `work` while another core looks for pieces of it to take, without rest: between two products it would fall
-/// asleep, and to wake it takes as long as its piece.
-fn standing_by<R: Send>(work: impl FnOnce() -> R + Send) -> R {
-    let over = AtomicBool::new(false);
-    let ahead = || {
-        let _over = WhenDropped(&over);
-        work()
-    };
-    let behind = || {
-        while !over.load(Ordering::Acquire) {
-            if rayon::yield_now() != Some(rayon::Yield::Executed) {
-                std::hint::spin_loop();
-            }
-        }
-    };
-    rayon::join(ahead, behind).0
-}
-
-/// Says so when it is dropped, by a panic too: nobody must wait for work that is over.
-struct WhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for WhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 /// Objectives may hand in `∂ℓ/∂Σ` of any shape; only its symmetric part means anything.
 fn symmetrise(m: &mut [f64], n: usize) {
     for i in 0..n {
@@ -545,23 +528,6 @@ fn symmetrise(m: &mut [f64], n: usize) {
             let mean = 0.5 * (m[i * n + j] + m[j * n + i]);
             m[i * n + j] = mean;
             m[j * n + i] = mean;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// On two threads and on one: the second must not wait for work that is over.
-    #[test]
-    fn a_core_that_stands_by_is_released_by_a_result_and_by_a_panic() {
-        for threads in [1, 2] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            assert_eq!(pool.install(|| standing_by(|| 7)), 7);
-            let broken = || pool.install(|| standing_by(|| -> usize { panic!("on purpose") }));
-            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(broken)).is_err());
-            assert_eq!(pool.install(|| standing_by(|| 8)), 8);
         }
     }
 }

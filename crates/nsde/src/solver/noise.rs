@@ -119,14 +119,15 @@ impl<T: Real> Noise<T> {
         }
     }
 
-    pub fn tape(&self, state: usize, moments: Moments, form: CovarianceForm) -> NoiseTape<T> {
+    pub fn tape(&self, state: usize, moments: Moments, form: CovarianceForm, turned: bool) -> NoiseTape<T> {
         let Noise::Net { chain, full } = self else { return NoiseTape(None) };
         let out = chain.widths[chain.widths.len() - 1];
         NoiseTape(Some(if *full {
-            (chain.tape(state, moments, form.hidden(), Shape::Full), Entries::Full(Mat::zeros(out, out)))
+            let entries = Entries::Full(Mat::zeros(out, out));
+            (chain.tape(state, moments, form.hidden(), Shape::Full, turned), entries)
         } else {
             let entries = Entries::Diagonal(Variance::zeros(out, state));
-            (chain.tape(state, moments, form.hidden(), Shape::Diagonal), entries)
+            (chain.tape(state, moments, form.hidden(), Shape::Diagonal, turned), entries)
         }))
     }
 
@@ -166,14 +167,13 @@ impl<T: Real> Noise<T> {
         }
     }
 
-    /// Pushes `x ~ N(mean, Σ)` through the network, if there is one; `root` is `√Σ` for a white base.
+    /// Pushes `x ~ N(mean, Σ)` through the network, if there is one.
     pub fn push(
         &self,
         tape: &mut NoiseTape<T>,
         work: &mut NoiseWork<T>,
         mean: &[T],
         base: Base<'_, T>,
-        root: Option<&Mat<T>>,
         at: At<'_>,
         moments: Moments,
     ) {
@@ -183,7 +183,7 @@ impl<T: Real> Noise<T> {
             Some(NetWork { room, entries: scratch, .. }),
         ) = (self, &mut tape.0, &mut work.net)
         {
-            set_start(tape, mean, root, at, mean.len(), chain.widths[0]);
+            chain.start(tape, mean, base, |i| at.input(i));
             chain.push(base, tape, room, moments, &mut work.stats);
             match (entries, scratch) {
                 (Entries::Full(second), EntriesRoom::Full(covariance, _)) => {
@@ -360,30 +360,4 @@ impl<T: Real> Noise<T> {
 /// `Σ Δt q̄` over the lanes.
 fn over_time<T: Real>(q_bar: T, at: At<'_>) -> f64 {
     (0..T::LANES).map(|lane| at.dt(lane) * q_bar.lane(lane)).sum()
-}
-
-/// Puts `[mean, u]` at the start of a tape, with the Jacobian `[I; 0]` or, in white coordinates,
-/// `[√Σ; 0]`.
-pub(crate) fn set_start<T: Real>(
-    tape: &mut Tape<T>,
-    mean: &[T],
-    root: Option<&Mat<T>>,
-    at: At<'_>,
-    state: usize,
-    width: usize,
-) {
-    let u = |i: usize| T::lanes(|lane| at.u(lane)[i]);
-    tape.drive().iter_mut().enumerate().for_each(|(i, to)| *to = u(i));
-    let start = tape.start();
-    start.mean[..state].copy_from_slice(&mean[..state]);
-    start.mean[state..width].iter_mut().enumerate().for_each(|(i, to)| *to = u(i));
-    match root {
-        None => start.jac.set_identity(),
-        Some(root) => {
-            let (top, inputs) = start.jac.data.split_at_mut(root.data.len());
-            top.copy_from_slice(&root.data);
-            inputs.fill(T::ZERO);
-        }
-    }
-    start.shape = Shape::Zero;
 }
