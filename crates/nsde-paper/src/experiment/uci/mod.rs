@@ -44,7 +44,7 @@ fn effort(run: &Run, set: &Set) -> Effort {
     let blurred = |blur: f64, search: Search| Search { blur, ..search };
     let (flow, plus) = match set.slug {
         "boston" => (search(400, 5e-3, &[0.2, 0.4]), search(400, 5e-3, &[0.2, 0.4])),
-        "energy" => (search(2000, 5e-3, &[0.02, 0.05, 0.1]), search(2000, 5e-3, &[0.0, 0.02])),
+        "energy" => (blurred(0.02, search(2000, 5e-3, &[0.02])), search(2000, 5e-3, &[0.0, 0.02])),
         "concrete" => (blurred(0.15, search(2000, 1e-2, &[0.1])), search(2000, 1e-2, &[0.2])),
         "wine_red" => (wide(1.0, search(1000, 5e-3, &[0.2])), wide(1.0, search(1000, 5e-3, &[0.2]))),
         "kin8nm" => (search(5000, 5e-3, &[0.0, 0.02]), search(3000, 5e-3, &[0.0])),

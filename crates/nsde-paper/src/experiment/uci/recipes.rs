@@ -66,6 +66,11 @@ fn candidates(run: &Run) -> Vec<Candidate> {
     ]
 }
 
+/// The label in a chart.
+fn short(Candidate { label, search }: &Candidate) -> String {
+    if search.blur == 0.0 { label.clone() } else { format!("{} / {}", search.blur, search.rates[0]) }
+}
+
 /// Part `k` of the training rows as what is scored, the other parts as what is learned from.
 fn inner(split: &Split, k: usize, seed: u64) -> Split {
     let judged = split.train.fold(k, PARTS, usize::MAX, seed.wrapping_add(DEALT));
@@ -156,9 +161,9 @@ fn compare(
     let errors: Vec<f64> = all.iter().map(|x| standard_error(x)).collect();
     let values = all.iter().map(|x| mean(x)).collect();
     let chart = Bars {
-        title: format!("{}: NLL of recipes", set.name),
+        title: format!("{}: noise on the answers / dropout rate", set.name),
         y_label: "NLL".into(),
-        categories: candidates.iter().map(|c| c.label.clone()).collect(),
+        categories: candidates.iter().map(short).collect(),
         series: vec![BarSeries::new("mean and standard error", values).with_error(&errors)],
         ..Bars::default()
     };
