@@ -128,9 +128,26 @@ pub(crate) fn product_by_triangle<T: Real>(out: &mut Mat<T>, left: Left<'_, T>, 
     debug_assert_eq!(left.rows(), out.rows);
     debug_assert_eq!(left.inner(), right.rows);
     debug_assert_eq!(right.cols, out.cols);
-    let (rows, stride) = (0..out.rows, out.stride);
-    let (inner, part, keep) = (Inner::Triangle(right.cols), Part::All, Onto::Nothing);
-    Product { out: &mut out.data, rows, stride, keep, scale: T::ONE, left, right, inner, part }.split();
+    Product { inner: Inner::Triangle(right.cols), ..Product::all(out, left, right) }.split();
+}
+
+/// `out = left·right` of two left factors with as many rows: to the other cores it is one piece of work.
+pub(crate) fn products<T: Real>(
+    right: &Mat<T>,
+    (out, left): (&mut Mat<T>, Left<'_, T>),
+    (out_too, left_too): (&mut Mat<T>, Left<'_, T>),
+) {
+    fn share<T: Real>(one: Product<'_, T>, other: Product<'_, T>, pieces: usize) {
+        if pieces < 2 || one.rows.len() < 2 * TILE_ROWS || one.rows != other.rows {
+            one.run();
+            return other.run();
+        }
+        let few = pieces / 2;
+        let (one, other) = (one.halves(pieces), other.halves(pieces));
+        join(|| share(one.0, other.0, few), || share(one.1, other.1, pieces - few));
+    }
+    let work = (left.rows() + left_too.rows()) * right.rows * right.cols;
+    share(Product::all(out, left, right), Product::all(out_too, left_too, right), pieces(work));
 }
 
 /// Which rows of the right factor are not zero.
@@ -182,7 +199,14 @@ struct Product<'a, T: Real> {
     part: Part,
 }
 
-impl<T: Real> Product<'_, T> {
+impl<'a, T: Real> Product<'a, T> {
+    /// All of `left·right`.
+    fn all(out: &'a mut Mat<T>, left: Left<'a, T>, right: &'a Mat<T>) -> Self {
+        let (rows, stride, inner) = (0..out.rows, out.stride, Inner::Rows(right.rows));
+        let (keep, scale, part) = (Onto::Nothing, T::ONE, Part::All);
+        Product { out: &mut out.data, rows, stride, keep, scale, left, right, inner, part }
+    }
+
     /// Computes the rows, on more than one core if there is enough to do.
     fn split(self) {
         if matches!(self.left, Left::Transposed(_)) && T::LANES == 1 && self.is_thin() {
@@ -223,6 +247,14 @@ impl<T: Real> Product<'_, T> {
         if pieces < 2 || count < 2 * TILE_ROWS {
             return self.run();
         }
+        let few = pieces / 2;
+        let (top, bottom) = self.halves(pieces);
+        join(|| top.share(few), || bottom.share(pieces - few));
+    }
+
+    /// Two parts of as much work as half of so many pieces, and the others.
+    fn halves(self, pieces: usize) -> (Self, Self) {
+        let count = self.rows.len();
         let Product { out, rows, stride, keep, scale, left, right, inner, part } = self;
         let share = (pieces / 2) as f64 / pieces as f64;
         let half = match (part, left) {
@@ -240,14 +272,10 @@ impl<T: Real> Product<'_, T> {
         let half = (half as usize).clamp(1, count - 1);
         let (above, below) = out.split_at_mut(half * stride);
         let (top, bottom) = (rows.start..rows.start + half, rows.start + half..rows.end);
-        let few = pieces / 2;
-        join(
-            || Product { out: above, rows: top, stride, keep, scale, left, right, inner, part }.share(few),
-            || {
-                Product { out: below, rows: bottom, stride, keep, scale, left, right, inner, part }
-                    .share(pieces - few)
-            },
-        );
+        (
+            Product { out: above, rows: top, stride, keep, scale, left, right, inner, part },
+            Product { out: below, rows: bottom, stride, keep, scale, left, right, inner, part },
+        )
     }
 }
 
@@ -269,6 +297,9 @@ const PANEL_ROWS: usize = 256;
 
 /// Right factors of up to this many bytes stay in the first-level cache by themselves.
 const CACHED: usize = 24 * 1024;
+
+/// Nor does a panel pay for so few rows of the right factor: a column of lines of them stays by itself too.
+const FEW: usize = 128;
 
 /// Below this many rows of the left factor a panel does not pay.
 const WORTH_PACKING: usize = 24;
@@ -293,7 +324,7 @@ impl<T: Real> WithSimd for Product<'_, T> {
             Onto::Other(factor, m) => (false, Some((factor, &m.data[rows.start * stride..]))),
         };
         let bands = Bands { rows, lanes, stride: stride / lanes, scale, left, part, onto };
-        if size_of_val(from) <= CACHED || bands.rows.len() < WORTH_PACKING {
+        if size_of_val(from) <= CACHED || last <= FEW || bands.rows.len() < WORTH_PACKING {
             for v in (0..vectors).step_by(wide) {
                 let first = inner.first(v * lanes);
                 let from = (&from[first * across..], across, v);
@@ -715,6 +746,11 @@ mod tests {
                 };
                 let (one, three) = (run(1), run(3));
                 assert!(one.data.iter().zip(&three.data).all(|(x, y)| x.to_bits() == y.to_bits()));
+                // Beside another product, with the same bits.
+                let (mut beside, mut other) = (Mat::zeros(n, cols), Mat::zeros(n, cols));
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+                pool.install(|| products(&b, (&mut other, Left::Plain(whole)), (&mut beside, left)));
+                assert!(one.data.iter().zip(&beside.data).all(|(x, y)| x.to_bits() == y.to_bits()));
                 for (k, want) in naive(whole, &b).into_iter().enumerate() {
                     assert!((one.at(k / cols, k % cols) - want).abs() < 1e-13, "{n} {cols}");
                 }

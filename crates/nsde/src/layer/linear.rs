@@ -5,7 +5,9 @@ use crate::error::{Error, Result, dimension};
 use crate::flow::{Base, Flow, Shape};
 use crate::kernel::abreast::{fold, gram, triangle_times_weights};
 use crate::kernel::root::root;
-use crate::kernel::tile::{Left, Part, product, product_by_triangle, product_by_weights, reads_lower};
+use crate::kernel::tile::{
+    Left, Part, product, product_by_triangle, product_by_weights, products, reads_lower,
+};
 use crate::kernel::{Mat, Real, rows};
 
 /// `W h + b`, `W` row-major `[output, input]`.
@@ -200,11 +202,6 @@ impl<T: Real> LinearOp<T> {
     ) {
         self.push_mean(h, &mut out.mean);
         let weight = self.left();
-        if h.turned {
-            product(&mut out.jac, false, T::ONE, Left::Plain(&h.jac), &self.weight_t, Part::All);
-        } else {
-            product(&mut out.jac, false, T::ONE, weight, &h.jac, Part::All);
-        }
         out.var_known = false;
         out.shape = tape.shape;
         let half_t = if tape.shape == Shape::Full { &mut room.half_t } else { &mut tape.half_t };
@@ -217,7 +214,17 @@ impl<T: Real> LinearOp<T> {
             && definite
             && self.narrows_little()
             && root(&mut room.root, &h.resid);
+        let beside = h.turned && h.shape == Shape::Full && reads_lower::<T>(self.weight.rows);
+        if beside {
+            let (jac, resid) = (Left::Plain(&h.jac), Left::Lower(&h.resid));
+            products(&self.weight_t, (&mut out.jac, jac), (half_t, resid));
+        } else if h.turned {
+            product(&mut out.jac, false, T::ONE, Left::Plain(&h.jac), &self.weight_t, Part::All);
+        } else {
+            product(&mut out.jac, false, T::ONE, weight, &h.jac, Part::All);
+        }
         match h.shape {
+            Shape::Full if beside => {}
             Shape::Zero => out.shape = Shape::Zero,
             Shape::Diagonal => rows::scale(half_t, &self.weight_t, &h.diag),
             Shape::Full if rooted => triangle_times_weights(half_t, &room.root, 1.0, &self.shared_t),
