@@ -111,7 +111,7 @@ fn threads_and_runs_give_the_same_bits() {
 #[test]
 fn a_wide_trajectory_has_the_same_bits_on_any_number_of_threads() {
     let rng = &mut seeded(80);
-    let dim = 96;
+    let dim = 128;
     let linear = |rng: &mut _| Layer::Linear(Linear::random(dim, dim, rng).unwrap());
     let inner = Network::perceptron(dim, &[dim], dim, Layer::Tanh, 1.0, rng).unwrap();
     for first in

@@ -100,7 +100,7 @@ pub(crate) fn product_onto<T: Real>(
 
 /// From so many outputs on [`product_by_weights`] reads the lower triangle alone: to mirror it would cost more than
 /// tiles that are less tall.
-const WIDE: usize = 64;
+const WIDE: usize = 128;
 
 /// Whether it does.
 pub(crate) fn reads_lower<T: Real>(outputs: usize) -> bool {
