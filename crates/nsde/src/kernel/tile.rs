@@ -107,7 +107,8 @@ pub(crate) fn reads_lower<T: Real>(outputs: usize) -> bool {
     T::LANES == 1 && outputs >= WIDE
 }
 
-/// `out = R Wᵀ` for a symmetric `R`; `weights_t` and `shared_t` are `Wᵀ`, in every lane and once for all.
+/// `out = R Wᵀ` for a symmetric `R`; `weights_t` and `shared_t` are `Wᵀ`, or any other right factor, in every lane and
+/// once for all.
 pub(crate) fn product_by_weights<T: Real>(
     out: &mut Mat<T>,
     symmetric: &Mat<T>,

@@ -80,6 +80,14 @@ fn flip<T: Real>(from: &[T], across: usize, to: &mut [T], down: usize, rows: usi
     }
 }
 
+/// Where blocks of [`Real::SIDE`] begin: the last one overlaps the one before it, so that none is ragged. Of a shorter
+/// range, its start.
+#[inline(always)]
+fn blocks<T: Real>(all: Range<usize>) -> impl Iterator<Item = usize> {
+    let last = all.end.saturating_sub(T::SIDE).max(all.start);
+    all.step_by(T::SIDE).map(move |at| at.min(last))
+}
+
 impl<T: Real> Job<'_, T> {
     /// `whole` moves a block of [`Real::SIDE`] rows and columns.
     #[inline(always)]
@@ -95,20 +103,30 @@ impl<T: Real> Job<'_, T> {
             }
             Job::Mirror(m) => {
                 let (n, stride) = (m.rows, m.stride);
-                for i in (0..n).step_by(T::SIDE) {
-                    let height = T::SIDE.min(n - i);
+                for i in blocks::<T>(0..n) {
                     let (above, below) = m.data.split_at_mut(i * stride);
-                    for j in (0..i).step_by(T::SIDE) {
+                    for j in blocks::<T>(0..i) {
                         let (from, to) = (&below[j..], &mut above[j * stride + i..]);
-                        if height == T::SIDE {
+                        if i >= T::SIDE {
                             whole(from, stride, to, stride);
                         } else {
-                            flip(from, stride, to, stride, height, T::SIDE);
+                            flip(from, stride, to, stride, T::SIDE, i);
                         }
                     }
-                    for row in 1..height {
-                        for column in 0..row {
-                            below[column * stride + i + row] = below[row * stride + i + column];
+                    let square = &mut below[i..];
+                    if n < T::SIDE {
+                        for (row, column) in (1..n).flat_map(|row| (0..row).map(move |column| (row, column)))
+                        {
+                            square[column * stride + row] = square[row * stride + column];
+                        }
+                        continue;
+                    }
+                    let mut block = [T::ZERO; MOST];
+                    whole(square, stride, &mut block, T::SIDE);
+                    for (i, from) in block.chunks_exact(T::SIDE).enumerate().take(T::SIDE) {
+                        let to = &mut square[i * stride..][..T::SIDE];
+                        for j in 0..T::SIDE {
+                            to[j] = if j > i { from[j] } else { to[j] };
                         }
                     }
                 }
@@ -139,9 +157,9 @@ impl<T: Real> Job<'_, T> {
                 }
             }
             Job::Transpose { to, down, columns, from } => {
-                for i in (0..from.rows).step_by(T::SIDE) {
-                    for j in columns.clone().step_by(T::SIDE) {
-                        let (rows, cols) = (T::SIDE.min(from.rows - i), T::SIDE.min(columns.end - j));
+                let (rows, cols) = (T::SIDE.min(from.rows), T::SIDE.min(columns.len()));
+                for i in blocks::<T>(0..from.rows) {
+                    for j in blocks::<T>(columns.clone()) {
                         let across = from.stride;
                         let to = &mut to[(j - columns.start) * down + i..];
                         let from = &from.data[i * across + j..];

@@ -264,9 +264,13 @@ pub(crate) fn push<T: Real>(
                 #[inline(always)]
                 || {
                     raised = raise(units, all.pairs);
+                    // (Two loops, because the diagonal does not go in vectors.)
+                    let (slope, var, rest) = (&slope[..n], &all.var.var[..n], &units.rest[..count]);
+                    for (i, to) in out.var[..n].iter_mut().enumerate() {
+                        *to = slope[i] * slope[i] * var[i] + pack(rest, i);
+                    }
                     for i in 0..n {
-                        out.var[i] = slope[i] * slope[i] * all.var.var[i] + pack(&units.rest, i);
-                        *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + pack(&units.rest, i);
+                        *out.resid.at_mut(i, i) = slope[i] * slope[i] * h.rest(i) + pack(rest, i);
                     }
                 },
             );

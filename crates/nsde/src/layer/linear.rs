@@ -100,12 +100,10 @@ pub(crate) struct LinearRoom<T> {
     /// `R Wᵀ` and its transpose.
     half_t: Mat<T>,
     half: Mat<T>,
-    /// `R̄ W` and its transpose.
+    /// `R̄ W`.
     half_bar: Mat<T>,
-    half_bar_t: Mat<T>,
-    /// `Jᵀ`, and that of its cotangent behind the layer.
+    /// `Jᵀ`.
     jac_t: Mat<T>,
-    jac_bar_t: Mat<T>,
 }
 
 /// Gradient of weight and bias.
@@ -164,9 +162,7 @@ impl<T: Real> LinearOp<T> {
             half_t: self.weight_t.clone(),
             half: self.weight.clone(),
             half_bar: self.weight.clone(),
-            half_bar_t: self.weight_t.clone(),
             jac_t: Mat::zeros(inputs, self.weight.cols),
-            jac_bar_t: Mat::zeros(inputs, self.weight.rows),
         }
     }
 
@@ -307,10 +303,9 @@ impl<T: Real> LinearOp<T> {
         }
         rows::add_outer(&mut grad.weight, &out_bar.mean, &h.mean);
         rows::times_weights(&mut h_bar.mean, &self.shared, &self.weight_t, &out_bar.mean);
-        let LinearRoom { half, half_bar, half_bar_t, jac_t, jac_bar_t, .. } = room;
+        let LinearRoom { half, half_bar, jac_t, .. } = room;
         jac_t.transpose_from(&h.jac);
-        jac_bar_t.transpose_from(&out_bar.jac);
-        product(&mut grad.weight, true, T::ONE, Left::Transposed(jac_bar_t), jac_t, Part::All);
+        product(&mut grad.weight, true, T::ONE, Left::Plain(&out_bar.jac), jac_t, Part::All);
         product(&mut h_bar.jac, false, T::ONE, self.left_t(), &out_bar.jac, Part::All);
         h_bar.var.fill(T::ZERO);
         h_bar.shape = h.shape;
@@ -319,13 +314,9 @@ impl<T: Real> LinearOp<T> {
         }
         // Both R and its cotangent are symmetric: W̄ = 2 R̄ W R,  R̄_h = Wᵀ R̄ W.
         if tape.shape == Shape::Full {
-            let weight = self.left_t();
-            product(half_bar_t, false, T::ONE, weight, &out_bar.resid, Part::All);
-            half_bar.transpose_from(half_bar_t);
+            product_by_weights(half_bar, &out_bar.resid, &self.weight, &self.shared);
             match h.resid() {
-                Some(resid) => {
-                    product(&mut grad.weight, true, two, Left::Transposed(half_bar_t), resid, Part::All);
-                }
+                Some(resid) => product(&mut grad.weight, true, two, Left::Plain(half_bar), resid, Part::All),
                 None => rows::add_scaled_columns(&mut grad.weight, half_bar, &h.diag, two),
             }
         } else {
