@@ -9,8 +9,8 @@
 
 use crate::kernel::abreast::gram;
 use crate::kernel::mat::padded;
+use crate::kernel::product::{Left, Part, product, product_onto};
 use crate::kernel::real::in_vectors;
-use crate::kernel::tile::{Left, Part, product, product_onto};
 use crate::kernel::transpose::mirror;
 use crate::kernel::{Mat, Real, rows};
 

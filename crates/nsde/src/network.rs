@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, dimension};
 use crate::flow::{Base, Covariance, Flow, Shape, Variance};
-use crate::kernel::tile::Part;
+use crate::kernel::product::Part;
 use crate::kernel::{Mat, Real};
 use crate::layer::activation::{self, ActivationRoom, ActivationTape};
 use crate::layer::drive::{self, Drive};

@@ -6,8 +6,8 @@ pub(crate) mod special;
 pub use density::{mahalanobis, nll, nll_pull};
 
 use crate::error::{Error, Result, dimension};
+use crate::kernel::product::{Left, Part, product};
 use crate::kernel::real::in_vectors;
-use crate::kernel::tile::{Left, Part, product};
 use crate::kernel::{Mat, cholesky};
 
 /// `N(mean, cov)`, the covariance row-major and full. Also used for cotangents `(∂ℓ/∂μ, ∂ℓ/∂Σ)`.

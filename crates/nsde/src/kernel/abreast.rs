@@ -6,9 +6,10 @@
 //! stay, and the columns of the right factor pass by.
 
 use super::aligned::{LINE, Line};
+use super::product::{Left, Part};
 use super::real::in_vectors;
 use super::share::pieces;
-use super::tile::{Left, Part, tall};
+use super::tile::tall;
 use super::{Mat, Real};
 use bytemuck::{Zeroable, cast, cast_slice_mut};
 use pulp::{Simd, WithSimd};
@@ -61,7 +62,7 @@ macro_rules! by_size {
     };
 }
 
-/// `out = keep·out + scale·left·right` of packs; what [`product`](super::tile::product) does for them.
+/// `out = keep·out + scale·left·right` of packs; what [`product`](super::product::product) does for them.
 pub(crate) struct Packs<'a, T: Real> {
     pub out: &'a mut [T],
     pub rows: Range<usize>,

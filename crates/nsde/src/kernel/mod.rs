@@ -10,12 +10,14 @@ pub(crate) mod lanes;
 pub(crate) mod legendre;
 pub(crate) mod mat;
 pub(crate) mod paper;
+pub(crate) mod product;
 pub(crate) mod real;
 pub(crate) mod root;
 pub(crate) mod rows;
 pub(crate) mod series;
 pub(crate) mod share;
-pub(crate) mod tile;
+mod thin;
+mod tile;
 pub(crate) mod transpose;
 pub(crate) mod upper;
 

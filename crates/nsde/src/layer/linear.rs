@@ -4,10 +4,10 @@ use super::Moments;
 use crate::error::{Error, Result, dimension};
 use crate::flow::{Base, Flow, Shape};
 use crate::kernel::abreast::{fold, gram, triangle_times_weights};
-use crate::kernel::root::root;
-use crate::kernel::tile::{
+use crate::kernel::product::{
     Left, Part, product, product_by_triangle, product_by_weights, products, reads_lower,
 };
+use crate::kernel::root::root;
 use crate::kernel::{Mat, Real, rows};
 
 /// `W h + b`, `W` row-major `[output, input]`.

@@ -8,7 +8,7 @@
 
 use super::Moments;
 use crate::flow::{Base, Covariance, Flow, Shape};
-use crate::kernel::tile::{Left, Part, product};
+use crate::kernel::product::{Left, Part, product};
 use crate::kernel::{Mat, Real, rows};
 use crate::network::{Chain, ChainGrad, Room, Tape};
 use crate::solver::Stats;

@@ -10,7 +10,7 @@ use super::field::{Field, FieldWork};
 use super::{Stats, Unscented};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
-use crate::kernel::tile::{Left, Part, product};
+use crate::kernel::product::{Left, Part, product};
 use crate::kernel::{Mat, Single, cholesky};
 use crate::points::Masks;
 use crate::sde::NeuralSde;

@@ -12,7 +12,7 @@ use super::driver::{At, Transition};
 use super::field::{Field, FieldWork};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
-use crate::kernel::tile::{Left, Part, product};
+use crate::kernel::product::{Left, Part, product};
 use crate::kernel::{Mat, Single, cholesky};
 use crate::points::Masks;
 use crate::random;

@@ -6,7 +6,7 @@
 use super::driver::At;
 use super::{CovarianceForm, Stats};
 use crate::flow::{Base, Covariance, Shape, Variance};
-use crate::kernel::tile::Part;
+use crate::kernel::product::Part;
 use crate::kernel::{Mat, Real};
 use crate::layer::Moments;
 use crate::network::{Chain, ChainGrad, Network, Room, Tape};
