@@ -259,7 +259,19 @@ mod tests {
     use super::*;
 
     fn check<T: Real + PartialEq>() {
-        for (rows, cols) in [(1, 1), (3, 9), (8, 8), (17, 5), (50, 50), (64, 33), (200, 200)] {
+        for (rows, cols) in [
+            (1, 1),
+            (3, 3),
+            (3, 9),
+            (6, 6),
+            (8, 8),
+            (11, 11),
+            (17, 5),
+            (23, 23),
+            (50, 50),
+            (64, 33),
+            (200, 200),
+        ] {
             let values: Vec<f64> = (0..rows * cols).map(|k| k as f64 + 1.0).collect();
             let a = Mat::<T>::from_f64(rows, cols, &values);
             let mut b = Mat::zeros(cols, rows);
