@@ -130,7 +130,7 @@ pub fn write(run: &Run, trials: &[Trial], efforts: &[(Kind, Effort)]) -> Result<
     data(&mut out, trials)?;
     let seconds = trials.iter().map(|t| t.seconds).sum();
     let runs = trials.iter().map(|t| t.run + 1).max().unwrap_or(0);
-    out.finish(&about(efforts), &format!("{runs} per method where it was run"), seconds)
+    out.finish(&about(efforts), &format!("at most {runs} per method: the tables say how many"), seconds)
 }
 
 fn data(out: &mut Outcome<'_>, trials: &[Trial]) -> Result<()> {
