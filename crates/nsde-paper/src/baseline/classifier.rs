@@ -5,6 +5,7 @@ use super::lstm::Lstm;
 use super::recurrent::Network;
 use super::transformer::Transformer;
 use super::weights::Weights;
+use crate::progress::Progress;
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW, ops::log_softmax};
 use rand::Rng;
@@ -13,6 +14,10 @@ use rand_chacha::rand_core::SeedableRng;
 
 /// Width of the learned embedding of a word.
 const EMBEDDING: usize = 64;
+/// Batches of words that are drawn together and dealt out by length, so that little of a batch is filled up.
+const DRAWN: usize = 20;
+/// Updates between two lines of progress.
+const SHOWN: usize = 200;
 
 /// What a sequence is made of.
 pub enum Sequences {
@@ -83,15 +88,23 @@ impl Classifier {
         let mut adam =
             AdamW::new(vars, ParamsAdamW { lr: how.rate, weight_decay: 0.0, ..ParamsAdamW::default() })?;
         let mut rng = ChaCha8Rng::seed_from_u64(how.seed ^ (1 << 41));
+        let mut drawn = Vec::new();
+        let progress = Progress::new("training", 0, how.steps / SHOWN);
         for step in 0..how.steps {
             let phase = std::f64::consts::PI * step as f64 / how.steps as f64;
             adam.set_learning_rate(how.rate * (0.01 + 0.99 * 0.5 * (1.0 + phase.cos())));
-            let batch: Vec<usize> =
-                (0..how.batch).map(|_| train[(rng.next_u64() % train.len() as u64) as usize]).collect();
+            if drawn.is_empty() {
+                drawn = draw(data, train, how.batch, &mut rng);
+            }
+            let batch = drawn.pop().unwrap_or_default();
             let logs = net.log_probabilities(data, &batch)?;
             let right: Vec<u32> = batch.iter().map(|i| labels[*i] as u32).collect();
             let right = Tensor::from_vec(right, (batch.len(), 1), &Device::Cpu)?;
-            adam.backward_step(&logs.gather(&right, 1)?.mean_all()?.neg()?)?;
+            let loss = logs.gather(&right, 1)?.mean_all()?.neg()?;
+            adam.backward_step(&loss)?;
+            if (step + 1).is_multiple_of(SHOWN) {
+                progress.finished(&format!("update {}, loss {:.4}", step + 1, loss.to_scalar::<f32>()?));
+            }
         }
         Ok(net)
     }
@@ -154,9 +167,39 @@ impl Classifier {
     }
 }
 
+/// Batches of random sequences, in random order; those of a batch are of like length.
+fn draw(data: &Sequences, train: &[usize], batch: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
+    let below = |most: usize, rng: &mut ChaCha8Rng| (rng.next_u64() % most as u64) as usize;
+    let batches = match data {
+        Sequences::Rows(..) => 1,
+        Sequences::Words(..) => DRAWN,
+    };
+    let mut all: Vec<usize> = (0..batches * batch).map(|_| train[below(train.len(), rng)]).collect();
+    all.sort_by_key(|i| data.length(*i));
+    let mut drawn: Vec<Vec<usize>> = all.chunks(batch).map(<[usize]>::to_vec).collect();
+    (1..batches).for_each(|n| drawn.swap(n, below(n + 1, rng)));
+    drawn
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn batches_of_words_are_of_like_length() {
+        let words: Vec<Vec<u32>> = (0..500).map(|n| vec![0; 1 + n]).collect();
+        let (data, all) = (Sequences::Words(words, 1), (0..500).collect::<Vec<usize>>());
+        let drawn = draw(&data, &all, 50, &mut ChaCha8Rng::seed_from_u64(1));
+        let (mut filled, mut read) = (0, 0);
+        for batch in &drawn {
+            assert_eq!(batch.len(), 50);
+            filled += 50 * batch.iter().map(|i| data.length(*i)).max().unwrap();
+            read += batch.iter().map(|i| data.length(*i)).sum::<usize>();
+        }
+        assert_eq!(drawn.len(), DRAWN);
+        assert!(filled < read + read / 10, "{filled} rows for {read} words");
+        assert!((0..DRAWN - 1).any(|n| data.length(drawn[n][0]) > data.length(drawn[n + 1][0])), "sorted");
+    }
 
     /// Whether there are more twos than ones, in sequences of 1 to 6.
     #[test]

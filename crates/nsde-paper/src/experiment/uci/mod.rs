@@ -67,7 +67,7 @@ fn effort(run: &Run, set: &Set) -> Effort {
         flow: if run.quick || large { 2.0 } else { 4.0 },
     };
     Effort {
-        small_updates: run.size(if large { 15_000 } else { 3000 }, 4),
+        small_updates: run.size(if large { 40_000 } else { 15_000 }, 4),
         flow,
         plus,
         // Rare rows decide on Protein: a thousand held out do not show them.
