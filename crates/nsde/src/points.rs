@@ -13,15 +13,22 @@ pub(crate) enum Masks<'a> {
     Identity,
 }
 
-/// Activations before each layer and after the last, their cotangents, and the masks.
+/// Activations before each layer and after the last, and the masks: what the adjoint of an evaluation needs.
 pub(crate) struct PointTape<T> {
     /// The control inputs, which all points share, if they are kept apart from the state.
     drive: Vec<T>,
-    /// What they add to the first layer; on the way back, the cotangent of that.
+    /// What they add to the first layer.
     driven: Vec<T>,
     values: Vec<Mat<T>>,
-    bars: Vec<Mat<T>>,
     ops: Vec<OpPoints<T>>,
+}
+
+/// Cotangents of what is on a tape.
+pub(crate) struct PointBars<T> {
+    driven: Vec<T>,
+    values: Vec<Mat<T>>,
+    /// Of the layers inside a residual block.
+    inner: Vec<Option<Box<PointBars<T>>>>,
 }
 
 enum OpPoints<T> {
@@ -44,9 +51,7 @@ impl<T: Single> PointTape<T> {
                 _ => OpPoints::None,
             })
             .collect();
-        let drive = vec![T::ZERO; chain.inputs()];
-        let driven = if drive.is_empty() { Vec::new() } else { vec![T::ZERO; chain.widths[1]] };
-        PointTape { drive, driven, bars: values.clone(), values, ops }
+        PointTape { drive: vec![T::ZERO; chain.inputs()], driven: driven(chain), values, ops }
     }
 
     /// The control inputs, if they are kept apart from the points.
@@ -61,14 +66,33 @@ impl<T: Single> PointTape<T> {
     pub fn end(&self) -> &Mat<T> {
         &self.values[self.values.len() - 1]
     }
+}
 
-    pub fn end_bar(&mut self) -> &mut Mat<T> {
-        let last = self.bars.len() - 1;
-        &mut self.bars[last]
+/// Room for what the control inputs add to the first layer, if they are kept apart.
+fn driven<T: Single>(chain: &Chain<T>) -> Vec<T> {
+    if chain.inputs() == 0 { Vec::new() } else { vec![T::ZERO; chain.widths[1]] }
+}
+
+impl<T: Single> PointBars<T> {
+    pub fn new(chain: &Chain<T>, points: usize) -> Self {
+        let inner = |op: &Op<T>| match op {
+            Op::Residual(r) => Some(Box::new(PointBars::new(&r.inner, points))),
+            _ => None,
+        };
+        PointBars {
+            driven: driven(chain),
+            values: chain.widths.iter().map(|w| Mat::zeros(points, *w)).collect(),
+            inner: chain.ops.iter().map(inner).collect(),
+        }
     }
 
-    pub fn start_bar(&self) -> &Mat<T> {
-        &self.bars[0]
+    pub fn end(&mut self) -> &mut Mat<T> {
+        let last = self.values.len() - 1;
+        &mut self.values[last]
+    }
+
+    pub fn start(&self) -> &Mat<T> {
+        &self.values[0]
     }
 }
 
@@ -115,22 +139,32 @@ impl<T: Single> Chain<T> {
         }
     }
 
-    /// Adjoint of [`eval`](Self::eval) with the masks it drew: the cotangent at the end goes back to
-    /// the start; adds to `grad`.
-    pub fn eval_pull(&self, tape: &mut PointTape<T>, grad: &mut ChainGrad<T>) {
+    /// Roughly how much memory a tape of that many points takes.
+    pub fn point_tape_bytes(&self, points: usize) -> usize {
+        let ops = self.ops.iter().zip(&self.widths).map(|(op, w)| match op {
+            Op::Dropout { .. } => points * w * size_of::<T>(),
+            Op::Residual(r) => r.inner.point_tape_bytes(points),
+            _ => 0,
+        });
+        ops.sum::<usize>() + points * self.widths.iter().sum::<usize>() * size_of::<T>()
+    }
+
+    /// Adjoint of [`eval`](Self::eval) at the tape it left: the cotangent at the end goes back to the start; adds to
+    /// `grad`.
+    pub fn eval_pull(&self, tape: &PointTape<T>, bars: &mut PointBars<T>, grad: &mut ChainGrad<T>) {
         for (l, op) in self.ops.iter().enumerate().rev() {
-            let (before, after) = tape.bars.split_at_mut(l + 1);
+            let (before, after) = bars.values.split_at_mut(l + 1);
             let (x_bar, out_bar) = (&mut before[l], &after[0]);
             let x = &tape.values[l];
-            match (op, &mut tape.ops[l], &mut grad.ops[l]) {
+            match (op, &tape.ops[l], &mut grad.ops[l]) {
                 (Op::Linear(op), _, OpGrad::Linear(g)) => {
                     op.eval_pull(x, out_bar, x_bar, g);
                     if l == 0 && self.drive.is_some() {
-                        tape.driven.fill(T::ZERO);
+                        bars.driven.fill(T::ZERO);
                         for i in 0..out_bar.rows {
-                            tape.driven.iter_mut().zip(out_bar.row(i)).for_each(|(d, y)| *d += *y);
+                            bars.driven.iter_mut().zip(out_bar.row(i)).for_each(|(d, y)| *d += *y);
                         }
-                        drive::pull(&mut grad.drive, &tape.drive, &tape.driven);
+                        drive::pull(&mut grad.drive, &tape.drive, &bars.driven);
                     }
                 }
                 (Op::Dropout { .. }, OpPoints::Mask(mask), _) => {
@@ -150,10 +184,12 @@ impl<T: Single> Chain<T> {
                     }
                 }
                 (Op::Residual(op), OpPoints::Residual(inner), OpGrad::Residual(g)) => {
-                    inner.end_bar().copy_from(out_bar);
-                    op.inner.eval_pull(inner, g);
                     x_bar.copy_from(out_bar);
-                    x_bar.add_assign(inner.start_bar());
+                    if let Some(inner_bars) = &mut bars.inner[l] {
+                        inner_bars.end().copy_from(out_bar);
+                        op.inner.eval_pull(inner, inner_bars, g);
+                        x_bar.add_assign(inner_bars.start());
+                    }
                 }
                 _ => x_bar.copy_from(out_bar),
             }
@@ -214,18 +250,18 @@ mod tests {
         let pass = |state: usize| {
             let chain = Chain::<f64>::driven(&net, state);
             let (mut tape, mut grad) = (PointTape::new(&chain, POINTS), chain.grad());
+            let mut bars = PointBars::new(&chain, POINTS);
             tape.drive().iter_mut().zip(&u).for_each(|(to, u)| *to = *u);
             for (p, x) in x.chunks(3).enumerate() {
                 let row = tape.start().row_mut(p).iter_mut();
                 row.zip(x.iter().chain(&u)).for_each(|(to, x)| *to = *x);
             }
             chain.eval(&mut tape, Masks::Identity);
-            tape.end_bar().set_f64(&bar);
-            chain.eval_pull(&mut tape, &mut grad);
+            bars.end().set_f64(&bar);
+            chain.eval_pull(&tape, &mut bars, &mut grad);
             let mut flat = vec![0.0; net.parameter_count()];
             grad.add_to(&mut flat);
-            let rows =
-                (0..POINTS).flat_map(|p| tape.end().row(p).iter().chain(&tape.start_bar().row(p)[..3]));
+            let rows = (0..POINTS).flat_map(|p| tape.end().row(p).iter().chain(&bars.start().row(p)[..3]));
             rows.copied().chain(flat).collect::<Vec<f64>>()
         };
         let (whole, apart) = (pass(5), pass(3));

@@ -5,8 +5,8 @@
 //! μ' = Σ w_i y_i              Σ' = Σ v_i (y_i − μ')(y_i − μ')ᵀ + Δt Σ w_i L(x_i) L(x_i)ᵀ
 //! ```
 
-use super::driver::{At, Transition};
-use super::field::{Field, FieldWork};
+use super::driver::{At, POINTS_LARGE, Transition};
+use super::field::{Field, FieldTape, FieldWork};
 use super::{Stats, Unscented};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
@@ -25,16 +25,29 @@ pub(crate) struct Cubature<T: Single> {
     cov_weight: f64,
 }
 
-pub(crate) struct CubatureWork<T> {
-    field: FieldWork<T>,
+/// What a step leaves behind for its adjoint.
+pub(crate) struct CubatureTape<T> {
+    field: FieldTape<T>,
+    /// Of the covariance before the step.
     root: Vec<f64>,
-    points: Vec<f64>,
+    /// Points after the step, and their mean.
     after: Vec<f64>,
+    mean: Vec<f64>,
+}
+
+pub(crate) struct CubatureWork<T> {
+    /// The tape of a step that nobody records.
+    own: CubatureTape<T>,
+    room: Room<T>,
+}
+
+struct Room<T> {
+    field: FieldWork<T>,
+    points: Vec<f64>,
     noise: Vec<f64>,
     points_bar: Vec<f64>,
     noise_bar: Vec<f64>,
     root_bar: Vec<f64>,
-    mean: Vec<f64>,
     /// Points after the step less their mean; the same with weights.
     off: Mat<f64>,
     weighted: Mat<f64>,
@@ -44,10 +57,10 @@ pub(crate) struct CubatureWork<T> {
     stats: Stats,
 }
 
-impl<T> CubatureWork<T> {
-    fn set_off(&mut self, d: usize) {
-        for (p, y) in self.after.chunks_exact(d).enumerate() {
-            for ((to, y), mean) in self.off.row_mut(p).iter_mut().zip(y).zip(&self.mean) {
+impl<T> Room<T> {
+    fn set_off(&mut self, tape: &CubatureTape<T>) {
+        for (p, y) in tape.after.chunks_exact(tape.mean.len()).enumerate() {
+            for ((to, y), mean) in self.off.row_mut(p).iter_mut().zip(y).zip(&tape.mean) {
                 *to = y - mean;
             }
         }
@@ -89,31 +102,65 @@ impl<T: Single> Cubature<T> {
         if p == 0 { self.cov_weight } else { self.mean_weight[1] }
     }
 
-    /// Fills root, points, networks and points after the step.
-    fn forward(&self, w: &mut CubatureWork<T>, dt: f64, u: &[f64], from: &[f64]) {
+    /// Fills the tape: root, networks and points after the step.
+    fn forward(&self, w: &mut Room<T>, tape: &mut CubatureTape<T>, dt: f64, u: &[f64], from: &[f64]) {
         let d = self.field.state;
-        w.root.copy_from_slice(&from[d..]);
-        w.stats.zero_pivot += cholesky::factor_semidefinite(&mut w.root, d) as u64;
+        tape.root.copy_from_slice(&from[d..]);
+        w.stats.zero_pivot += cholesky::factor_semidefinite(&mut tape.root, d) as u64;
         for p in 0..self.count() {
             let point = &mut w.points[p * d..(p + 1) * d];
             point.copy_from_slice(&from[..d]);
             if p > 0 {
                 let (column, sign) = ((p - 1) / 2, if p % 2 == 1 { self.spread } else { -self.spread });
                 for i in 0..d {
-                    point[i] += sign * w.root[i * d + column];
+                    point[i] += sign * tape.root[i * d + column];
                 }
             }
         }
-        self.field.eval(&mut w.field, &w.points, u, Masks::Identity);
+        self.field.eval(&mut tape.field, &w.points, u, Masks::Identity);
         for p in 0..self.count() {
-            for (i, f) in self.field.drift(&w.field, p).iter().enumerate() {
-                w.after[p * d + i] = w.points[p * d + i] + dt * f.f64();
+            for (i, f) in self.field.drift(&tape.field, p).iter().enumerate() {
+                tape.after[p * d + i] = w.points[p * d + i] + dt * f.f64();
             }
         }
-        w.mean.fill(0.0);
+        tape.mean.fill(0.0);
         for p in 0..self.count() {
             for i in 0..d {
-                w.mean[i] += self.weight(p) * w.after[p * d + i];
+                tape.mean[i] += self.weight(p) * tape.after[p * d + i];
+            }
+        }
+    }
+
+    /// One step, with what its adjoint needs.
+    fn advance(&self, w: &mut Room<T>, tape: &mut CubatureTape<T>, at: At<'_>, from: &[f64], to: &mut [f64]) {
+        let dt = at.dt(0);
+        let d = self.field.state;
+        self.forward(w, tape, dt, at.u(0), from);
+        to[..d].copy_from_slice(&tape.mean);
+        // Σ' = Σ_p v_p (y_p − μ')(y_p − μ')ᵀ + Δt Σ_p w_p L_p L_pᵀ
+        w.set_off(tape);
+        for p in 0..self.count() {
+            let weight = self.cov_weight(p);
+            for (to, off) in w.weighted.row_mut(p).iter_mut().zip(w.off.row(p)) {
+                *to = weight * off;
+            }
+        }
+        product(&mut w.square, false, 1.0, Left::Transposed(&w.weighted), &w.off, Part::Symmetric);
+        for p in 0..self.count() {
+            self.field.noise(&tape.field, p, &mut w.noise);
+            for i in 0..d {
+                for c in self.field.columns(i) {
+                    for j in c..=i {
+                        let noise = w.noise[i * d + c] * w.noise[j * d + c];
+                        *w.square.at_mut(i, j) += dt * self.weight(p) * noise;
+                    }
+                }
+            }
+        }
+        for i in 0..d {
+            for j in 0..=i {
+                to[d + i * d + j] = w.square.at(i, j);
+                to[d + j * d + i] = w.square.at(i, j);
             }
         }
     }
@@ -121,8 +168,9 @@ impl<T: Single> Cubature<T> {
 
 impl<T: Single> Transition for Cubature<T> {
     type Work = CubatureWork<T>;
-    type Tape = ();
+    type Tape = CubatureTape<T>;
     const WIDTH: usize = 1;
+    const LARGE: usize = POINTS_LARGE;
 
     fn state_len(&self) -> usize {
         self.field.state * (self.field.state + 1)
@@ -135,31 +183,40 @@ impl<T: Single> Transition for Cubature<T> {
     fn work(&self) -> CubatureWork<T> {
         let (d, n) = (self.field.state, self.count());
         CubatureWork {
-            field: self.field.work(n),
-            root: vec![0.0; d * d],
-            points: vec![0.0; n * d],
-            after: vec![0.0; n * d],
-            noise: vec![0.0; d * d],
-            points_bar: vec![0.0; n * d],
-            noise_bar: vec![0.0; d * d],
-            root_bar: vec![0.0; d * d],
-            mean: vec![0.0; d],
-            off: Mat::zeros(n, d),
-            weighted: Mat::zeros(n, d),
-            square: Mat::zeros(d, d),
-            bar: vec![0.0; d],
-            stats: Stats::default(),
+            own: self.tape(),
+            room: Room {
+                field: self.field.work(n),
+                points: vec![0.0; n * d],
+                noise: vec![0.0; d * d],
+                points_bar: vec![0.0; n * d],
+                noise_bar: vec![0.0; d * d],
+                root_bar: vec![0.0; d * d],
+                off: Mat::zeros(n, d),
+                weighted: Mat::zeros(n, d),
+                square: Mat::zeros(d, d),
+                bar: vec![0.0; d],
+                stats: Stats::default(),
+            },
         }
     }
 
-    fn tape(&self) {}
+    fn tape(&self) -> CubatureTape<T> {
+        let (d, n) = (self.field.state, self.count());
+        CubatureTape {
+            field: self.field.tape(n),
+            root: vec![0.0; d * d],
+            after: vec![0.0; n * d],
+            mean: vec![0.0; d],
+        }
+    }
 
     fn tape_bytes(&self) -> usize {
-        0
+        let (d, n) = (self.field.state, self.count());
+        self.field.tape_bytes(n) + (d + n + 1) * d * size_of::<f64>()
     }
 
     fn stats(work: &mut CubatureWork<T>) -> &mut Stats {
-        &mut work.stats
+        &mut work.room.stats
     }
 
     fn start(&self, _: &mut CubatureWork<T>, _: usize, start: &Gaussian, state: &mut [f64]) {
@@ -182,57 +239,34 @@ impl<T: Single> Transition for Cubature<T> {
     }
 
     fn step(&self, w: &mut CubatureWork<T>, at: At<'_>, from: &[f64], to: &mut [f64]) {
-        let dt = at.dt(0);
-        let d = self.field.state;
-        self.forward(w, dt, at.u(0), from);
-        to[..d].copy_from_slice(&w.mean);
-        // Σ' = Σ_p v_p (y_p − μ')(y_p − μ')ᵀ + Δt Σ_p w_p L_p L_pᵀ
-        w.set_off(d);
-        for p in 0..self.count() {
-            let weight = self.cov_weight(p);
-            for (to, off) in w.weighted.row_mut(p).iter_mut().zip(w.off.row(p)) {
-                *to = weight * off;
-            }
-        }
-        product(&mut w.square, false, 1.0, Left::Transposed(&w.weighted), &w.off, Part::Symmetric);
-        for p in 0..self.count() {
-            self.field.noise(&w.field, p, &mut w.noise);
-            for i in 0..d {
-                for c in self.field.columns(i) {
-                    for j in c..=i {
-                        let noise = w.noise[i * d + c] * w.noise[j * d + c];
-                        *w.square.at_mut(i, j) += dt * self.weight(p) * noise;
-                    }
-                }
-            }
-        }
-        for i in 0..d {
-            for j in 0..=i {
-                to[d + i * d + j] = w.square.at(i, j);
-                to[d + j * d + i] = w.square.at(i, j);
-            }
-        }
+        self.advance(&mut w.room, &mut w.own, at, from, to);
     }
 
-    fn record(&self, w: &mut CubatureWork<T>, _: &mut (), at: At<'_>, from: &[f64], to: &mut [f64]) {
-        self.step(w, at, from, to);
+    fn record(
+        &self,
+        w: &mut CubatureWork<T>,
+        tape: &mut CubatureTape<T>,
+        at: At<'_>,
+        from: &[f64],
+        to: &mut [f64],
+    ) {
+        self.advance(&mut w.room, tape, at, from, to);
     }
 
     fn pull(
         &self,
         w: &mut CubatureWork<T>,
-        _: &mut (),
+        tape: &mut CubatureTape<T>,
         at: At<'_>,
-        from: &[f64],
+        _: &[f64],
         to_bar: &[f64],
         from_bar: &mut [f64],
     ) {
-        let dt = at.dt(0);
+        let (dt, w) = (at.dt(0), &mut w.room);
         let (d, n) = (self.field.state, self.count());
-        self.forward(w, dt, at.u(0), from);
         let (mean_bar, cov_bar) = to_bar.split_at(d);
         // ȳ_p = w_p μ̄' + 2 v_p Σ̄' (y_p − μ'); μ' also moves the centre of Σ': −2 Σ̄' Σ_p v_p (y_p − μ').
-        w.set_off(d);
+        w.set_off(tape);
         w.square.set_f64(cov_bar);
         product(&mut w.weighted, false, 2.0, Left::Plain(&w.off), &w.square, Part::All);
         w.bar.copy_from_slice(mean_bar);
@@ -249,7 +283,7 @@ impl<T: Single> Transition for Cubature<T> {
             let bars = &w.points_bar[p * d..(p + 1) * d];
             self.field.set_drift_bar(&mut w.field, p, bars.iter().map(|b| dt * b));
             if self.field.is_noisy() {
-                self.field.noise(&w.field, p, &mut w.noise);
+                self.field.noise(&tape.field, p, &mut w.noise);
                 for i in 0..d {
                     for c in self.field.columns(i) {
                         let rows = self.field.rows(c);
@@ -260,7 +294,7 @@ impl<T: Single> Transition for Cubature<T> {
                 self.field.set_noise_bar(&mut w.field, p, &w.noise_bar);
             }
         }
-        self.field.pull(&mut w.field, &mut w.points_bar);
+        self.field.pull(&tape.field, &mut w.field, &mut w.points_bar);
         from_bar.fill(0.0);
         w.root_bar.fill(0.0);
         for p in 0..n {
@@ -275,7 +309,7 @@ impl<T: Single> Transition for Cubature<T> {
                 }
             }
         }
-        cholesky::factor_pull(&w.root, d, &mut w.root_bar, &mut from_bar[d..]);
+        cholesky::factor_pull(&tape.root, d, &mut w.root_bar, &mut from_bar[d..]);
     }
 
     fn observe(&self, _: &mut CubatureWork<T>, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {
@@ -298,10 +332,10 @@ impl<T: Single> Transition for Cubature<T> {
     }
 
     fn clear_gradient(&self, w: &mut CubatureWork<T>) {
-        self.field.clear_gradient(&mut w.field);
+        self.field.clear_gradient(&mut w.room.field);
     }
 
     fn add_gradient(&self, w: &CubatureWork<T>, flat: &mut [f64]) {
-        self.field.add_gradient(&w.field, flat);
+        self.field.add_gradient(&w.room.field, flat);
     }
 }

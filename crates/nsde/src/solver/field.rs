@@ -3,7 +3,7 @@
 use super::noise::{Noise, triangle};
 use crate::kernel::{Mat, Real, Single};
 use crate::network::{Chain, ChainGrad, Network};
-use crate::points::{Masks, PointTape};
+use crate::points::{Masks, PointBars, PointTape};
 use crate::sde::NeuralSde;
 use std::ops::Range;
 
@@ -13,10 +13,16 @@ pub(crate) struct Field<T: Real> {
     pub state: usize,
 }
 
-pub(crate) struct FieldWork<T> {
+/// What an evaluation leaves behind for its adjoint.
+pub(crate) struct FieldTape<T> {
     drift: PointTape<T>,
-    drift_grad: ChainGrad<T>,
-    noise: Option<(PointTape<T>, ChainGrad<T>)>,
+    noise: Option<PointTape<T>>,
+}
+
+/// Cotangents and the gradient.
+pub(crate) struct FieldWork<T> {
+    drift: (PointBars<T>, ChainGrad<T>),
+    noise: Option<(PointBars<T>, ChainGrad<T>)>,
     scale_bar: Vec<f64>,
 }
 
@@ -31,14 +37,29 @@ impl<T: Single> Field<T> {
         self.noise.load(sde);
     }
 
+    fn noise_net(&self) -> Option<&Chain<T>> {
+        match &self.noise {
+            Noise::Net { chain, .. } => Some(chain),
+            _ => None,
+        }
+    }
+
+    pub fn tape(&self, points: usize) -> FieldTape<T> {
+        let new = |chain: &Chain<T>| PointTape::new(chain, points);
+        FieldTape { drift: new(&self.drift), noise: self.noise_net().map(new) }
+    }
+
+    /// Roughly.
+    pub fn tape_bytes(&self, points: usize) -> usize {
+        let bytes = |chain: &Chain<T>| chain.point_tape_bytes(points);
+        bytes(&self.drift) + self.noise_net().map_or(0, bytes)
+    }
+
     pub fn work(&self, points: usize) -> FieldWork<T> {
+        let new = |chain: &Chain<T>| (PointBars::new(chain, points), chain.grad());
         FieldWork {
-            drift: PointTape::new(&self.drift, points),
-            drift_grad: self.drift.grad(),
-            noise: match &self.noise {
-                Noise::Net { chain, .. } => Some((PointTape::new(chain, points), chain.grad())),
-                _ => None,
-            },
+            drift: new(&self.drift),
+            noise: self.noise_net().map(new),
             scale_bar: self.noise.scale_bar(),
         }
     }
@@ -67,25 +88,25 @@ impl<T: Single> Field<T> {
     }
 
     /// Evaluates both networks at the points `x`, `[points, D]` dense; masks for the drift first.
-    pub fn eval(&self, w: &mut FieldWork<T>, x: &[f64], u: &[f64], mut masks: Masks<'_>) {
-        fill(&mut w.drift, x, u, self.state);
-        self.drift.eval_with(&mut w.drift, &mut masks);
-        if let (Noise::Net { chain, .. }, Some((tape, _))) = (&self.noise, &mut w.noise) {
+    pub fn eval(&self, tape: &mut FieldTape<T>, x: &[f64], u: &[f64], mut masks: Masks<'_>) {
+        fill(&mut tape.drift, x, u, self.state);
+        self.drift.eval_with(&mut tape.drift, &mut masks);
+        if let (Some(chain), Some(tape)) = (self.noise_net(), &mut tape.noise) {
             fill(tape, x, u, self.state);
             chain.eval_with(tape, &mut masks);
         }
     }
 
     /// `f` at point `p`.
-    pub fn drift<'a>(&self, w: &'a FieldWork<T>, p: usize) -> &'a [T] {
-        w.drift.end().row(p)
+    pub fn drift<'a>(&self, tape: &'a FieldTape<T>, p: usize) -> &'a [T] {
+        tape.drift.end().row(p)
     }
 
     /// Writes those [`columns`](Self::columns) of `L` at point `p` into a dense matrix.
-    pub fn noise(&self, w: &FieldWork<T>, p: usize, l: &mut [f64]) {
+    pub fn noise(&self, tape: &FieldTape<T>, p: usize, l: &mut [f64]) {
         let d = self.state;
-        match (&self.noise, &w.noise) {
-            (Noise::Net { full, .. }, Some((tape, _))) => {
+        match (&self.noise, &tape.noise) {
+            (Noise::Net { full, .. }, Some(tape)) => {
                 let row = tape.end().row(p);
                 for i in 0..d {
                     if *full {
@@ -110,7 +131,7 @@ impl<T: Single> Field<T> {
 
     /// Sets the cotangent of `f` at point `p`.
     pub fn set_drift_bar(&self, w: &mut FieldWork<T>, p: usize, bar: impl Iterator<Item = f64>) {
-        for (to, from) in w.drift.end_bar().row_mut(p).iter_mut().zip(bar) {
+        for (to, from) in w.drift.0.end().row_mut(p).iter_mut().zip(bar) {
             *to = T::of(from);
         }
     }
@@ -119,8 +140,8 @@ impl<T: Single> Field<T> {
     pub fn set_noise_bar(&self, w: &mut FieldWork<T>, p: usize, l_bar: &[f64]) {
         let d = self.state;
         match (&self.noise, &mut w.noise) {
-            (Noise::Net { full, .. }, Some((tape, _))) => {
-                let row = tape.end_bar().row_mut(p);
+            (Noise::Net { full, .. }, Some((bars, _))) => {
+                let row = bars.end().row_mut(p);
                 for i in 0..d {
                     if *full {
                         for c in 0..=i {
@@ -142,18 +163,19 @@ impl<T: Single> Field<T> {
         }
     }
 
-    /// Adjoint of [`eval`](Self::eval) with the cotangents that were set: adds to `x_bar`.
-    pub fn pull(&self, w: &mut FieldWork<T>, x_bar: &mut [f64]) {
-        self.drift.eval_pull(&mut w.drift, &mut w.drift_grad);
-        add(w.drift.start_bar(), x_bar, self.state);
-        if let (Noise::Net { chain, .. }, Some((tape, grad))) = (&self.noise, &mut w.noise) {
-            chain.eval_pull(tape, grad);
-            add(tape.start_bar(), x_bar, self.state);
+    /// Adjoint of [`eval`](Self::eval) at the tape it left, with the cotangents that were set: adds to `x_bar`.
+    pub fn pull(&self, tape: &FieldTape<T>, w: &mut FieldWork<T>, x_bar: &mut [f64]) {
+        let (bars, grad) = &mut w.drift;
+        self.drift.eval_pull(&tape.drift, bars, grad);
+        add(bars.start(), x_bar, self.state);
+        if let (Some(chain), Some(tape), Some((bars, grad))) = (self.noise_net(), &tape.noise, &mut w.noise) {
+            chain.eval_pull(tape, bars, grad);
+            add(bars.start(), x_bar, self.state);
         }
     }
 
     pub fn clear_gradient(&self, w: &mut FieldWork<T>) {
-        w.drift_grad.fill_zero();
+        w.drift.1.fill_zero();
         if let Some((_, grad)) = &mut w.noise {
             grad.fill_zero();
         }
@@ -161,7 +183,7 @@ impl<T: Single> Field<T> {
     }
 
     pub fn add_gradient(&self, w: &FieldWork<T>, flat: &mut [f64]) {
-        let rest = w.drift_grad.add_to(flat);
+        let rest = w.drift.1.add_to(flat);
         if let Some((_, grad)) = &w.noise {
             grad.add_to(rest);
         } else {

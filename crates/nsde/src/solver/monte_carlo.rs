@@ -4,12 +4,12 @@
 //! x' = x + Δt f(x) + √Δt L(x) ζ,    ζ ~ N(0, I)
 //! ```
 //!
-//! Gradients are those of the paths (reparameterised): the same random numbers are drawn again from
-//! the stream of the trajectory and the block of the step.
+//! Gradients are those of the paths (reparameterised). Where the tapes of all steps do not fit into memory, the same
+//! random numbers are drawn again from the stream of the trajectory and the block of the step.
 
 use super::Stats;
-use super::driver::{At, Transition};
-use super::field::{Field, FieldWork};
+use super::driver::{At, POINTS_LARGE, Transition};
+use super::field::{Field, FieldTape, FieldWork};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
 use crate::kernel::product::{Left, Part, product};
@@ -25,8 +25,17 @@ pub(crate) struct MonteCarlo<T: Single> {
     seed: u64,
 }
 
+/// What a step leaves behind for its adjoint.
+pub(crate) struct MonteCarloTape<T> {
+    field: FieldTape<T>,
+    normals: Vec<f64>,
+}
+
 pub(crate) struct MonteCarloWork<T> {
     field: FieldWork<T>,
+    /// The tape of a step that nobody records.
+    own: MonteCarloTape<T>,
+    /// Random numbers of the start.
     normals: Vec<f64>,
     root: Vec<f64>,
     root_bar: Vec<f64>,
@@ -78,20 +87,39 @@ impl<T: Single> MonteCarlo<T> {
         w.normals.fill_with(|| StandardNormal.sample(&mut rng));
     }
 
-    /// Draws masks and noise of a step and evaluates the networks.
-    fn forward(&self, w: &mut MonteCarloWork<T>, at: At<'_>, from: &[f64]) {
+    /// Draws masks and noise of a step, evaluates the networks and moves the particles; `noise` is scratch.
+    fn forward(
+        &self,
+        tape: &mut MonteCarloTape<T>,
+        noise: &mut [f64],
+        at: At<'_>,
+        from: &[f64],
+        to: &mut [f64],
+    ) {
         let mut rng = random::stream(self.seed, at.index, at.k + 1);
-        self.field.eval(&mut w.field, from, at.u(0), Masks::Draw(&mut rng));
+        self.field.eval(&mut tape.field, from, at.u(0), Masks::Draw(&mut rng));
         if self.field.is_noisy() {
-            w.normals.fill_with(|| StandardNormal.sample(&mut rng));
+            tape.normals.fill_with(|| StandardNormal.sample(&mut rng));
+        }
+        let (d, dt) = (self.field.state, at.dt(0));
+        let root = dt.sqrt();
+        for p in 0..self.samples {
+            self.field.noise(&tape.field, p, noise);
+            let (x, z) = (&from[p * d..], &tape.normals[p * d..]);
+            for (i, f) in self.field.drift(&tape.field, p).iter().enumerate() {
+                let columns = self.field.columns(i);
+                let noise: f64 = columns.map(|c| noise[i * d + c] * z[c]).sum();
+                to[p * d + i] = x[i] + dt * f.f64() + root * noise;
+            }
         }
     }
 }
 
 impl<T: Single> Transition for MonteCarlo<T> {
     type Work = MonteCarloWork<T>;
-    type Tape = ();
+    type Tape = MonteCarloTape<T>;
     const WIDTH: usize = 1;
+    const LARGE: usize = POINTS_LARGE;
 
     fn state_len(&self) -> usize {
         self.samples * self.field.state
@@ -105,6 +133,7 @@ impl<T: Single> Transition for MonteCarlo<T> {
         let d = self.field.state;
         MonteCarloWork {
             field: self.field.work(self.samples),
+            own: self.tape(),
             normals: vec![0.0; self.samples * d],
             root: vec![0.0; d * d],
             root_bar: vec![0.0; d * d],
@@ -118,10 +147,13 @@ impl<T: Single> Transition for MonteCarlo<T> {
         }
     }
 
-    fn tape(&self) {}
+    fn tape(&self) -> MonteCarloTape<T> {
+        let normals = vec![0.0; self.state_len()];
+        MonteCarloTape { field: self.field.tape(self.samples), normals }
+    }
 
     fn tape_bytes(&self) -> usize {
-        0
+        self.field.tape_bytes(self.samples) + self.state_len() * size_of::<f64>()
     }
 
     fn stats(work: &mut MonteCarloWork<T>) -> &mut Stats {
@@ -162,41 +194,35 @@ impl<T: Single> Transition for MonteCarlo<T> {
     }
 
     fn step(&self, w: &mut MonteCarloWork<T>, at: At<'_>, from: &[f64], to: &mut [f64]) {
-        let dt = at.dt(0);
-        let d = self.field.state;
-        self.forward(w, at, from);
-        let root = dt.sqrt();
-        for p in 0..self.samples {
-            self.field.noise(&w.field, p, &mut w.noise);
-            let (x, z) = (&from[p * d..], &w.normals[p * d..]);
-            for (i, f) in self.field.drift(&w.field, p).iter().enumerate() {
-                let columns = self.field.columns(i);
-                let noise: f64 = columns.map(|c| w.noise[i * d + c] * z[c]).sum();
-                to[p * d + i] = x[i] + dt * f.f64() + root * noise;
-            }
-        }
+        self.forward(&mut w.own, &mut w.noise, at, from, to);
     }
 
-    fn record(&self, w: &mut MonteCarloWork<T>, _: &mut (), at: At<'_>, from: &[f64], to: &mut [f64]) {
-        self.step(w, at, from, to);
+    fn record(
+        &self,
+        w: &mut MonteCarloWork<T>,
+        tape: &mut MonteCarloTape<T>,
+        at: At<'_>,
+        from: &[f64],
+        to: &mut [f64],
+    ) {
+        self.forward(tape, &mut w.noise, at, from, to);
     }
 
     fn pull(
         &self,
         w: &mut MonteCarloWork<T>,
-        _: &mut (),
+        tape: &mut MonteCarloTape<T>,
         at: At<'_>,
-        from: &[f64],
+        _: &[f64],
         to_bar: &[f64],
         from_bar: &mut [f64],
     ) {
         let dt = at.dt(0);
         let d = self.field.state;
-        self.forward(w, at, from);
         let root = dt.sqrt();
         from_bar.copy_from_slice(to_bar);
         for p in 0..self.samples {
-            let (bar, z) = (&to_bar[p * d..(p + 1) * d], &w.normals[p * d..(p + 1) * d]);
+            let (bar, z) = (&to_bar[p * d..(p + 1) * d], &tape.normals[p * d..(p + 1) * d]);
             self.field.set_drift_bar(&mut w.field, p, bar.iter().map(|b| dt * b));
             if self.field.is_noisy() {
                 for i in 0..d {
@@ -207,7 +233,7 @@ impl<T: Single> Transition for MonteCarlo<T> {
                 self.field.set_noise_bar(&mut w.field, p, &w.noise_bar);
             }
         }
-        self.field.pull(&mut w.field, from_bar);
+        self.field.pull(&tape.field, &mut w.field, from_bar);
     }
 
     fn observe(&self, w: &mut MonteCarloWork<T>, state: &[f64], mean: &mut [f64], cov: &mut [f64]) {
