@@ -168,7 +168,7 @@ fn about(efforts: &[(Kind, Effort)]) -> String {
          part, reviews of 1 to 500 such words, batch 50, splits of 37,500 and 12,500 reviews of our own (the paper's are not published). A word \
          is an input of 1,000 numbers, one of them 1, so that the first layer of the drift is its embedding; the paper has an embedding of \
          fewer numbers before the drift. LSTM: two layers of 64; Transformer: two encoder layers of 64 with two heads, read off at the last row; words \
-         are embedded in 64 numbers for both. A twentieth of the training part (two thousand sequences at most) chooses the weights that are kept \
+         are embedded in 64 numbers for both, and their batches are of reviews of like length. A twentieth of the training part (two thousand sequences at most) chooses the weights that are kept \
          for the neural SDEs; LSTM and Transformer keep the last.",
         flow::STATE,
         flow::HIDDEN

@@ -1,5 +1,6 @@
 //! Tables 1 and 2 and Fig. 6: regression on eight UCI sets by neural SDEs of continuous depth (Sec. 6.2).
 
+mod about;
 mod dropout;
 mod dvi;
 mod layer;
@@ -28,7 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// How much is done for a set. Numbers of updates and dropout rates come from rows held out (`about` in `report.rs`).
+/// How much is done for a set. Numbers of updates and dropout rates come from rows held out (`about.rs`).
 fn effort(run: &Run, set: &Set) -> Effort {
     let large = set.rows > 5000;
     let search = |updates: usize, rate: f64, rates: &[f64]| Search {

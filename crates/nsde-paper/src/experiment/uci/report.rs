@@ -1,6 +1,6 @@
 //! Tables 1 and 2 and Fig. 6 with the paper's figures beside ours.
 
-use super::layer::DT;
+use super::about;
 use super::method::{Effort, FLOWS, Found, Method};
 use super::published::{self, BMM, ORDER, PEERS};
 use super::score::Line;
@@ -79,10 +79,12 @@ pub fn write(run: &Run, results: &Results) -> Result<()> {
     scores(&mut out, results);
     search(&mut out, results)?;
     charts(&mut out, results)?;
+    out.heading("How the recipes were found");
+    out.text(about::STORY);
     data(&mut out, results)?;
     let counts: Vec<String> = results.efforts.iter().map(|(set, _)| count(results, set)).collect();
     let seconds = results.trials.iter().map(|t| t.seconds).sum();
-    out.finish(&about(results), &counts.join(", "), seconds)
+    out.finish(&about::protocol(&results.efforts), &counts.join(", "), seconds)
 }
 
 /// How many splits of a set were run: of BMM; the tables say where it is another number.
@@ -295,52 +297,6 @@ fn charts(out: &mut Outcome<'_>, results: &Results) -> Result<()> {
         out.chart(lines(&chart), &format!("calibration-{slug}"), &caption)?;
     }
     Ok(())
-}
-
-fn about(results: &Results) -> String {
-    let mut text = format!(
-        "Protocol: features are the start of the flow, Δt = {DT} s, drift D→40→D, diffusion D→10→D, an affine head: 103D + 51 \
-         parameters. The diffusion ends in a softplus, which the paper leaves open. Batch 32, Adam with a learning rate that rises and falls, averaged weights, single precision in training and \
-         double in prediction. Features and targets are standardised by the training rows of the split. Some features have long tails (up to 11 deviations on Wine Red and 51 on Protein): \
-         those of Boston, Concrete and Protein are replaced by normal scores of their ranks among the training rows, those of Wine Red are moved to four deviations where they lie further, \
-         for every method; the paper does not say what it did. The paper leaves dropout rate, learning \
-         rate and epochs open. A tenth of the training rows of each split (1,000 at \
-         most, of Protein 5,000) chooses the dropout rate (at a flow time of 2 s, for all three) and the weights that are kept, of 30 looks during the training; the other \
-         nine tenths train. On Energy and Concrete nothing is held out: all training rows train, with normal noise of deviation 0.02 and 0.15 (in standard units, drawn anew for each of 16 copies of the rows) on their answers, \
-         and the last averaged weights are kept; the noise is a floor under the variance that a model may learn, and does what the rows held out do elsewhere. Answers that are scored have none. No choice of a cell uses its test rows. The recipe itself (updates, learning rate, grid of dropout rates, variance of the start, ranked or clipped features, softplus, components of BMM+) was made on training rows of the first eight \
-         splits at most: for Wine Red, Power, Naval, Protein and every BMM+ on a tenth that neither trained a model nor chose its weights, for Energy as `uci-recipes` shows, for the others, \
-         and for the choice of ranks, on the rows that chose the weights. Training rows of a split are test rows of others. Test scores of earlier recipes were seen on the way: of all splits of Boston, Energy, Concrete and Wine Red, and of 0 to 2 of the \
-         others. They led to holding out for the weights instead of training again on all rows, and showed which sets were worth more work (Wine Red and Protein failed with features as they are and with a thousand rows \
-         held out; Protein did so again with more of them, on one split, before its features were clipped and then ranked; Energy with a tenth held out had 0.84(0.13) at 8 s on all twenty, and RMSE 0.59(0.08), for a few splits on which it was too sure; Concrete with SiLU in place of ReLU and more dropout was no better on thirteen splits, and was dropped, \
-         and with ranks, but a sharp start, it was no better on ten; with a start of variance 0.1 and weights chosen on rows held out it had 3.02(0.03) at 8 s on all twenty, and RMSE 5.38(0.11)); then recipes were compared on two tenths of the training rows \
-         of the first three splits, which neither trained nor chose weights: at 4 s, the old recipe had an NLL of 3.00(0.03) there and an RMSE of 5.31, without rows held out 3.01(0.07) and 5.02 (2.99 to 3.03 with more dropout, weight decay, \
-         a constant learning rate or a start of variance 0.3, 3.05(0.06) and 5.41 with features that are not ranked), with noise of 0.15 on the answers 2.97(0.04) and 4.92, and with a sharp start beside it 2.84(0.04) and 4.51 (2.81 to 2.86 with other dropout, noise of 0.2, twice the updates); \
-         at 8 s the one that was taken had 2.89(0.07) and 4.65, another, with dropout 0.2, noise of 0.2 and a start of variance 0.01, 2.91(0.05), and one with dropout 0.1, noise of 0.15 and a start of variance 0.01 was stopped after one of the six tenths, on which it was worse; a larger first noise \
-         for Wine Red, better on rows held out, was given up for one test split that it failed on. Cubature has no dropout, as its points pass it as if there were none. BMM+ has a state of another width behind a learned \
-         embedding, a head that mixes several Gaussians with noise of their own, and an ensemble whose members hold out different \
-         tenths of the training rows: what it predicts is a mixture, and may have more than one mode. A density has no bound on answers that repeat: those of Wine Red are six \
-         whole numbers, so there BMM+ has one Gaussian per member (with more, it finds the numbers, and its NLL falls below zero); of Protein's, 0.6 % are exactly 0. NSDE-MC trains and predicts with 2(2D+1) particles."
-    );
-    for (set, e) in &results.efforts {
-        let (flow, plus) = (&e.flow, &e.plus);
-        text += &format!(
-            "\n\n{}: {} updates with a learning rate of {}, dropout rates {:?}, starts with a variance of {}{}; BMM+ has {} members of {} hidden units, \
-             {} Gaussians in the head, flows for {} s, {} updates, dropout rates {:?}.",
-            set.name,
-            flow.updates,
-            flow.rate,
-            flow.rates,
-            flow.init_var,
-            if flow.blur > 0.0 { format!(", noise of {} on the answers", flow.blur) } else { String::new() },
-            plus.members,
-            plus.hidden,
-            plus.components,
-            plus.flow,
-            plus.search.updates,
-            plus.search.rates
-        );
-    }
-    text
 }
 
 /// Table 1 (`column` "nll", `place` 0) or 2 ("rmse", 1) for the page of all results.
