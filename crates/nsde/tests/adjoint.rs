@@ -254,6 +254,44 @@ fn structured_and_diagonal_covariances() {
     }
 }
 
+/// Six hundred tapes of 25 kB or more are not all kept: steps are recorded again on the way back.
+#[test]
+fn rollouts_too_long_for_their_tapes() {
+    const STEPS: usize = 600;
+    let d = 12;
+    let rng = &mut seeded(23);
+    let drift = network(d, &[24], d, &Layer::Tanh, 0.9, rng);
+    let noise = network(d, &[8], d, &Layer::Tanh, 0.9, rng);
+    let sde = NeuralSde::new(d, 0, drift, Diffusion::Diagonal(noise)).unwrap();
+    let (start, dts, probe) = (gaussian(d, 0.5, rng), [0.002; STEPS], Probe::new(d, STEPS, 3));
+    let v = random_vec(sde.parameter_count(), rng);
+    for method in
+        [Method::Bmm, Method::Cubature(Unscented::default()), Method::MonteCarlo { samples: 50, seed: 5 }]
+    {
+        let options = Options { method, ..Options::default() };
+        let batch = [Rollout { start: &start, dts: &dts, inputs: &[] }];
+        let whole = |_: usize, t: &Trajectory, bar: &mut Trajectory| -> Result<f64> {
+            probe.add_bar(bar);
+            Ok(probe.value(t))
+        };
+        let gradient = Solver::new(&sde, options).unwrap().gradient(&batch, whole).unwrap();
+        let slope = directional(
+            |eps| {
+                let mut moved = sde.clone();
+                let p: Vec<f64> = sde.parameters().iter().zip(&v).map(|(a, b)| a + eps * b).collect();
+                moved.set_parameters(&p).unwrap();
+                probe.value(&Solver::new(&moved, options).unwrap().solve(&batch).unwrap()[0])
+            },
+            2e-5,
+        );
+        let pulled: f64 = gradient.parameters.iter().zip(&v).map(|(a, b)| a * b).sum();
+        assert!(
+            (slope - pulled).abs() <= 1e-6 * (slope.abs() + 1.0),
+            "{method:?}: {slope}, adjoint {pulled}"
+        );
+    }
+}
+
 /// The negative log-likelihood of observations at every step, through all kernels.
 #[test]
 fn likelihood_of_a_whole_window() {

@@ -5,7 +5,7 @@
 //! μ' = Σ w_i y_i              Σ' = Σ v_i (y_i − μ')(y_i − μ')ᵀ + Δt Σ w_i L(x_i) L(x_i)ᵀ
 //! ```
 
-use super::driver::{At, POINTS_LARGE, Transition};
+use super::driver::{At, Transition};
 use super::field::{Field, FieldTape, FieldWork};
 use super::{Stats, Unscented};
 use crate::error::{Error, Result};
@@ -170,7 +170,6 @@ impl<T: Single> Transition for Cubature<T> {
     type Work = CubatureWork<T>;
     type Tape = CubatureTape<T>;
     const WIDTH: usize = 1;
-    const LARGE: usize = POINTS_LARGE;
 
     fn state_len(&self) -> usize {
         self.field.state * (self.field.state + 1)

@@ -57,9 +57,6 @@ pub(crate) trait Transition: Sync {
     /// What a recorded step leaves behind for its adjoint.
     type Tape: Send;
     const WIDTH: usize;
-    /// A tape of this many bytes costs far more to record again than to read from memory: then up to
-    /// [`KEPT_LARGE`] bytes are kept.
-    const LARGE: usize = 1 << 20;
 
     /// Of one trajectory.
     fn state_len(&self) -> usize;
@@ -159,11 +156,10 @@ const GROUPS: usize = 16;
 /// again on the way back. They must not outgrow the caches.
 const KEPT: usize = 8 << 20;
 
-/// See [`LARGE`](Transition::LARGE).
+/// A tape of this many bytes belongs to matrices so large that to record it again costs far more than to read
+/// it from memory: then up to [`KEPT_LARGE`] bytes are kept.
+const LARGE: usize = 1 << 20;
 const KEPT_LARGE: usize = 256 << 20;
-
-/// The same for networks on points, whose tapes are smaller for the work behind them.
-pub(crate) const POINTS_LARGE: usize = 64 << 10;
 
 pub(crate) type Objective<'a> = &'a (dyn Fn(usize, &Trajectory, &mut Trajectory) -> Result<f64> + Sync);
 
@@ -313,7 +309,7 @@ impl<K: Transition> Pooled<K> {
         let (n, steps) = (self.kernel.state_len() * K::WIDTH, longest(rollouts));
         let Work { inner, from: from_bar, to: to_bar, one, one_bar, tapes, states, paths, bars } = work;
         let each = self.kernel.tape_bytes();
-        let keep = steps * each <= if each < K::LARGE { KEPT } else { KEPT_LARGE };
+        let keep = steps * each <= if each < LARGE { KEPT } else { KEPT_LARGE };
         let tape = |k: usize| if keep { k } else { 0 };
         let wanted = if keep { steps } else { 1 };
         tapes.resize_with(tapes.len().max(wanted), || self.kernel.tape());

@@ -8,7 +8,7 @@
 //! random numbers are drawn again from the stream of the trajectory and the block of the step.
 
 use super::Stats;
-use super::driver::{At, POINTS_LARGE, Transition};
+use super::driver::{At, Transition};
 use super::field::{Field, FieldTape, FieldWork};
 use crate::error::{Error, Result};
 use crate::gaussian::Gaussian;
@@ -119,7 +119,6 @@ impl<T: Single> Transition for MonteCarlo<T> {
     type Work = MonteCarloWork<T>;
     type Tape = MonteCarloTape<T>;
     const WIDTH: usize = 1;
-    const LARGE: usize = POINTS_LARGE;
 
     fn state_len(&self) -> usize {
         self.samples * self.field.state

@@ -68,7 +68,7 @@ pub fn write(run: &Run, trials: &[Trial], efforts: &[(Kind, Effort)]) -> Result<
         if memory.is_empty() {
             "not run"
         } else {
-            "trained; beside the states, at most 256 MB a thread are kept for the adjoint, and the rest is computed again"
+            "trained; states are kept, and the rest is computed again"
         },
         if memory.is_empty() { "open" } else { "contradicted: it is a matter of the implementation" },
     );
