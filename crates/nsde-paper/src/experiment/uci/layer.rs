@@ -1,7 +1,7 @@
 //! Neural SDEs as a layer of continuous depth (Sec. 6.2): networks, training, and the search of what the paper leaves open.
 
 use super::table::Part;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nsde::head::{Head, LinearHead, MixtureHead, SdeLayer, Start};
 use nsde::train::{Progress, RegressionTask, TrainOptions, TrainState, advance};
 use nsde::{Diffusion, Layer, Linear, Network, NeuralSde, Options, Precision};
@@ -67,7 +67,13 @@ pub fn mixture(components: usize, state: usize, rng: &mut ChaCha8Rng) -> Result<
 }
 
 impl Design {
-    fn layer<H>(
+    /// Steps of the flow.
+    pub fn steps(&self) -> usize {
+        (self.flow / DT).round() as usize
+    }
+
+    /// First weights.
+    pub fn layer<H>(
         &self,
         dim: usize,
         method: nsde::Method,
@@ -81,31 +87,29 @@ impl Design {
         };
         let (drift, noise) = (net(self.hidden, rng)?, net(self.noise_hidden, rng)?);
         // A softplus at the end: a linear one may cross zero, where the model would be sure of everything.
-        let mut noise = scale_last(noise, CALM, Some(QUIET))?.layers().to_vec();
+        let mut noise = with_last(&noise, |w| CALM * w, |_| QUIET)?.layers().to_vec();
         noise.push(Layer::Softplus);
         let diffusion = Diffusion::Diagonal(Network::new(state, noise)?);
-        let sde = NeuralSde::new(state, 0, scale_last(drift, CALM, None)?, diffusion)?;
+        let drift = with_last(&drift, |w| CALM * w, |b| CALM * b)?;
+        let sde = NeuralSde::new(state, 0, drift, diffusion)?;
         let start = match state == dim {
             true => Start::Features,
             false => Start::Embedding(Linear::random(dim, state, rng)?),
         };
         let head = head(state, rng)?;
-        let steps = (self.flow / DT).round() as usize;
+        let steps = self.steps();
         let options = Options { method, precision: Precision::F32, ..Options::default() };
         Ok(SdeLayer { start, sde, head, dt: DT, steps, init_var: self.init_var, options })
     }
 
-    /// Trains on `part` without the rows `held_out`, and keeps the weights that are best on these.
+    /// Trains `layer` on `part` without the rows `held_out`, and keeps the weights that are best on these.
     pub fn train<H: Head<Target = [f64]>>(
         &self,
-        head: impl Fn(usize, &mut ChaCha8Rng) -> Result<H>,
+        layer: SdeLayer<H>,
         part: &Part,
         held_out: &[usize],
-        method: nsde::Method,
         seed: u64,
     ) -> Result<Trained<H>> {
-        let dim = part.x.len() / part.rows();
-        let layer = self.layer(dim, method, seed, head)?;
         let task = RegressionTask::new(layer, part.x.clone(), part.y.clone(), held_out)?;
         let how = TrainOptions {
             steps: self.updates,
@@ -122,14 +126,28 @@ impl Design {
     }
 }
 
-/// Scales the weights of the last layer, and its biases too or sets them.
-fn scale_last(net: Network, factor: f64, bias: Option<f64>) -> Result<Network> {
+/// The flow of `layer` in `factor` times as many steps, each as much weaker: the drift by the factor, the noise by its root. The
+/// softplus at the end of the diffusion is taken for the exponential that it is where noise is small.
+pub fn stretched<H: Clone>(layer: &SdeLayer<H>, factor: usize) -> Result<SdeLayer<H>> {
+    let (sde, times) = (&layer.sde, factor as f64);
+    let drift = with_last(sde.drift(), |w| w / times, |b| b / times)?;
+    let noise = sde.diffusion().network().context("a flow without a diffusion network")?;
+    let diffusion = Diffusion::Diagonal(with_last(noise, |w| w, |b| b - 0.5 * times.ln())?);
+    let sde = NeuralSde::new(sde.state(), sde.inputs(), drift, diffusion)?;
+    Ok(SdeLayer { sde, steps: factor * layer.steps, ..layer.clone() })
+}
+
+/// `net` with other weights and biases in its last affine layer.
+fn with_last(net: &Network, weight: impl Fn(f64) -> f64, bias: impl Fn(f64) -> f64) -> Result<Network> {
     let mut layers = net.layers().to_vec();
-    if let Some(Layer::Linear(l)) = layers.last_mut() {
-        let small = |values: &[f64]| values.iter().map(|w| factor * w).collect::<Vec<_>>();
-        let bias = bias.map_or_else(|| small(l.bias()), |b| vec![b; l.output()]);
-        *l = Linear::new(l.input(), l.output(), small(l.weight()), bias)?;
-    }
+    let last = layers.iter_mut().rev().find_map(|layer| match layer {
+        Layer::Linear(l) => Some(l),
+        _ => None,
+    });
+    let last = last.context("a network without an affine layer")?;
+    let weights = last.weight().iter().map(|w| weight(*w)).collect();
+    let biases = last.bias().iter().map(|b| bias(*b)).collect();
+    *last = Linear::new(last.input(), last.output(), weights, biases)?;
     Ok(Network::new(net.input(), layers)?)
 }
 

@@ -2,11 +2,11 @@
 
 use super::dropout::Dropout;
 use super::dvi::Dvi;
-use super::layer::{Design, Trained, affine, mixture, predict};
+use super::layer::{Design, Trained, affine, mixture, predict, stretched};
 use super::score::{Line, gaussians, mixtures, sampled, scored};
 use super::table::{Features, Part, Split};
 use anyhow::Result;
-use nsde::head::SdeLayer;
+use nsde::head::{LinearHead, SdeLayer};
 use nsde::metric::Mixture;
 use nsde::{Gaussian, Unscented};
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,9 @@ pub struct Search {
     /// Deviation of the noise on the answers that are trained on, in standard units. Where there is some, nothing is held out.
     #[serde(skip_serializing_if = "is_none")]
     pub blur: f64,
+    /// Whether a longer flow goes on from the shorter one, with this part of its learning rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goes_on: Option<f64>,
 }
 
 /// Variance of a start: features are what they are.
@@ -104,6 +107,9 @@ impl Effort {
         let Effort { small_updates, flow, plus, held_out, particles, rows, features } = self;
         let own = match method {
             Method::Dropout | Method::Dvi => json!(small_updates),
+            Method::Cubature if flow.goes_on.is_some() => {
+                json!([flow.updates, flow.rate, flow.init_var, flow.blur, flow.goes_on])
+            }
             Method::Cubature if !is_none(&flow.blur) => {
                 json!([flow.updates, flow.rate, flow.init_var, flow.blur])
             }
@@ -239,12 +245,25 @@ fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed
     };
     let train = |rate: f64, flow: f64| {
         let design = design(split, &effort.flow, rate, flow);
-        design.train(affine, &part, &held_out, method, seed)
+        design.train(design.layer(split.dim, method, seed, affine)?, &part, &held_out, seed)
+    };
+    let go_on = |rate: f64, flow: f64, shorter: &SdeLayer<LinearHead>, factor: f64| {
+        let design = design(split, &effort.flow, rate, flow);
+        let design = Design { rate: factor * design.rate, ..design };
+        design.train(
+            stretched(shorter, design.steps() / shorter.steps)?,
+            &part,
+            &held_out,
+            seed ^ flow.to_bits(),
+        )
     };
     let (rate, shortest, mut search) = choose(rates, FLOWS[0], |rate| train(rate, FLOWS[0]))?;
     let mut layers = vec![shortest];
     for flow in &FLOWS[1..] {
-        let trained = train(rate, *flow)?;
+        let trained = match effort.flow.goes_on {
+            Some(factor) => go_on(rate, *flow, &layers[layers.len() - 1], factor)?,
+            None => train(rate, *flow)?,
+        };
         search.push(Tried { chosen: true, ..tried(rate, *flow, &trained) });
         layers.push(trained.layer);
     }
@@ -304,7 +323,8 @@ fn plus(split: &Split, effort: &Effort, seed: u64) -> Result<Found> {
         let seed = seed.wrapping_add(k as u64);
         let design = Design { state: PLUS_STATE, hidden: *hidden, ..design(split, how, rate, *flow) };
         let head = |state: usize, rng: &mut _| mixture(*components, state, rng);
-        design.train(head, &split.train, &held_out, nsde::Method::Bmm, seed)
+        let first = design.layer(split.dim, nsde::Method::Bmm, seed, head)?;
+        design.train(first, &split.train, &held_out, seed)
     };
     let (rate, first, search) = choose(&how.rates, *flow, |rate| train(rate, 0))?;
     let mut layers = vec![first];

@@ -38,6 +38,7 @@ fn effort(run: &Run, set: &Set) -> Effort {
         rates: run.size(rates, &[0.0, 0.1]).to_vec(),
         init_var: SHARP,
         blur: 0.0,
+        goes_on: None,
     };
     // Wine Red has a start as wide as its features are spread: fewer rows held out fell where the model was too sure. Naval's
     // answers hang on small differences of its features, which a flow must enlarge, and the start's variance with them.
