@@ -84,6 +84,11 @@ impl Comparison<'_> {
         }
     }
 
+    /// The methods that were run, in the order of the table.
+    fn methods(&self) -> impl Iterator<Item = Method> {
+        Method::ALL.into_iter().filter(|m| self.trials.iter().any(|t| t.method == *m))
+    }
+
     fn few(&self) -> Option<usize> {
         Some(self.protocol.train_particles)
     }
@@ -96,7 +101,7 @@ impl Comparison<'_> {
     /// however well its other runs went.
     fn ranking(&self, particles: Option<usize>, pick: fn(&Found) -> &Vec<f64>) -> Vec<(f64, Method, String)> {
         let mut list = Vec::new();
-        for method in Method::ALL.into_iter().filter(|m| *m != Method::BmmPlus) {
+        for method in self.methods().filter(|m| *m != Method::BmmPlus) {
             let found = self.own(method, particles);
             let x = pick(&found);
             let lost = self.runs - found.mse.len();
@@ -190,7 +195,7 @@ impl Comparison<'_> {
             let name = "floor: the best Gaussian per row".to_owned();
             rows.push(vec![name, String::new(), mse, nll, ecpe, String::new(), String::new()]);
         }
-        for method in Method::ALL {
+        for method in self.methods() {
             for (place, prediction) in method.predictions().iter().enumerate() {
                 let numbers = match (*prediction, place) {
                     ("particles", 0) => vec![self.few(), self.most()],
@@ -274,8 +279,8 @@ impl Comparison<'_> {
                        dimensions have a singular covariance, which covers nothing: 0.45.";
         out.chart(lines(&chart), &format!("calibration{}", self.suffix), caption)?;
 
-        let own = Method::ALL.map(|m| (m, self.own(m, self.few()).nll));
-        let own: Vec<(Method, Vec<f64>)> = own.into_iter().filter(|(_, nll)| !nll.is_empty()).collect();
+        let own = self.methods().map(|m| (m, self.own(m, self.few()).nll));
+        let own: Vec<(Method, Vec<f64>)> = own.filter(|(_, nll)| !nll.is_empty()).collect();
         let short = |m: Method| m.name().split(" (").next().unwrap_or_default().to_owned();
         let errors: Vec<f64> = own.iter().map(|(_, nll)| standard_error(nll)).collect();
         let values = own.iter().map(|(_, nll)| mean(nll)).collect();

@@ -30,21 +30,23 @@ struct Entry {
 }
 
 impl<'a> Contest<'a> {
-    /// Trains and scores every method in every run: `work` gets the method and the seed, and returns the scores on each
+    /// Trains and scores each of `methods` in every run: `work` gets the method and the seed, and returns the scores on each
     /// test. `settings` is everything that they depend on.
     pub fn hold(
         run: &Run,
+        methods: &[Method],
         protocol: &'a Protocol,
         settings: &impl Serialize,
         work: impl Fn(Method, u64) -> Result<Vec<Vec<Line>>> + Sync,
     ) -> Result<Self> {
-        Self::hold_named(run, "", run.repetitions(10, 1), protocol, settings, work)
+        Self::hold_named(run, "", methods, run.repetitions(10, 1), protocol, settings, work)
     }
 
     /// The same where an experiment has several contests: `prefix` begins the names of the cells, and each has its own runs.
     pub fn hold_named(
         run: &Run,
         prefix: &str,
+        methods: &[Method],
         runs: usize,
         protocol: &'a Protocol,
         settings: &impl Serialize,
@@ -52,7 +54,8 @@ impl<'a> Contest<'a> {
     ) -> Result<Self> {
         // All methods of a run before the next run, so that an early look sees all methods.
         let cells: Vec<(String, (Method, u64))> = (0..runs as u64)
-            .flat_map(|r| Method::ALL.map(|m| (format!("{prefix}{}-run-{r}", m.slug()), (m, run.seed + r))))
+            .flat_map(|r| methods.iter().map(move |m| (r, *m)))
+            .map(|(r, m)| (format!("{prefix}{}-run-{r}", m.slug()), (m, run.seed + r)))
             .collect();
         let done = run.cells(Order::Together, settings, &cells, |(method, seed)| work(*method, *seed))?;
         let entry = |((name, (method, seed)), done): ((String, (Method, u64)), Done<_>)| Entry {

@@ -1,6 +1,6 @@
 //! The methods of Table 4, each fitted by one call and asked in one way.
 
-use crate::baseline::{self, Kind, Training};
+use crate::baseline::{self, Kind, Training, Wishart};
 use crate::fit::{Fit, Recipe};
 use crate::forecast::Sde;
 use crate::protocol::{Forecast, Forecaster, Protocol};
@@ -25,6 +25,8 @@ pub enum Method {
     TransformerStochastic,
     /// Neural ODE.
     Node,
+    /// An SDE of Gaussian processes with a Wishart diffusion.
+    DiffWgp,
     /// Neural SDE trained on particles over several steps.
     MonteCarlo,
     /// Neural SDE trained on single steps.
@@ -39,7 +41,22 @@ pub enum Method {
 
 impl Method {
     /// All of them, in the order of the table.
-    pub const ALL: [Method; 10] = [
+    pub const ALL: [Method; 11] = [
+        Method::LstmDeterministic,
+        Method::TransformerDeterministic,
+        Method::LstmStochastic,
+        Method::TransformerStochastic,
+        Method::Node,
+        Method::DiffWgp,
+        Method::MonteCarlo,
+        Method::OneStep,
+        Method::Cubature,
+        Method::Bmm,
+        Method::BmmPlus,
+    ];
+
+    /// Those that the paper has in all columns of the table: all but diffWGP.
+    pub const COMMON: [Method; 10] = [
         Method::LstmDeterministic,
         Method::TransformerDeterministic,
         Method::LstmStochastic,
@@ -60,6 +77,7 @@ impl Method {
             Method::LstmStochastic => "LSTM (stochastic)",
             Method::TransformerStochastic => "Transformer (stochastic)",
             Method::Node => "NODE",
+            Method::DiffWgp => "diffWGP",
             Method::MonteCarlo => "NSDE-MC",
             Method::OneStep => "NSDE-One-Step",
             Method::Cubature => "NSDE-Cubature",
@@ -76,6 +94,7 @@ impl Method {
             Method::LstmStochastic => "lstm-stochastic",
             Method::TransformerStochastic => "transformer-stochastic",
             Method::Node => "node",
+            Method::DiffWgp => "diffwgp",
             Method::MonteCarlo => "mc",
             Method::OneStep => "one-step",
             Method::Cubature => "cubature",
@@ -88,7 +107,7 @@ impl Method {
     pub fn predictions(self) -> &'static [&'static str] {
         match self {
             Method::LstmDeterministic | Method::TransformerDeterministic | Method::Node => &["mean"],
-            Method::LstmStochastic | Method::TransformerStochastic => &["particles"],
+            Method::LstmStochastic | Method::TransformerStochastic | Method::DiffWgp => &["particles"],
             Method::MonteCarlo | Method::OneStep => &["particles", "bmm"],
             Method::Cubature => &["cubature", "particles"],
             Method::Bmm => &["bmm", "particles", "mixture"],
@@ -132,11 +151,14 @@ impl Method {
         held_out: Option<&Dataset>,
         seed: u64,
     ) -> Result<Vec<Box<dyn Forecaster>>> {
+        let samples = protocol.test_particles.last().copied().unwrap_or(2);
+        let how = Training { rows: protocol.fit.horizon, adam: protocol.fit.train_options(seed) };
         if let Some((kind, stochastic)) = self.baseline() {
-            let how = Training { rows: protocol.fit.horizon, adam: protocol.fit.train_options(seed) };
             let net = baseline::train(kind, stochastic, data, &how)?;
-            let samples = protocol.test_particles.last().copied().unwrap_or(2);
             return Ok(vec![Box::new(Sequence { net, samples, stochastic })]);
+        }
+        if self == Method::DiffWgp {
+            return Ok(vec![Box::new(Processes { model: Wishart::train(data, &how)?, samples })]);
         }
         let fit = self.fit(&protocol.fit);
         let kernel = match self {
@@ -149,7 +171,6 @@ impl Method {
         let train = |seed| fit.train_validated(data, held_out, options, seed);
         let members = seeds.map(train).collect::<Result<Vec<_>>>()?;
         let predict = |name: &&'static str| -> Result<Box<dyn Forecaster>> {
-            let samples = protocol.test_particles.last().copied().unwrap_or(2);
             Ok(Box::new(Sde::new(name, &members, &fit, protocol.components, samples, seed)?))
         };
         predictions.iter().map(predict).collect()
@@ -190,5 +211,27 @@ impl Forecaster for Sequence {
             true => Forecast::Particles(values),
             false => Forecast::Mean(values.chunks(dim).map(<[f64]>::to_vec).collect()),
         })
+    }
+}
+
+/// diffWGP.
+struct Processes {
+    model: Wishart,
+    samples: usize,
+}
+
+impl Forecaster for Processes {
+    fn name(&self) -> &'static str {
+        "particles"
+    }
+
+    fn samples(&self) -> bool {
+        true
+    }
+
+    fn forecast(&self, index: usize, series: &Series) -> Result<Forecast> {
+        let steps = series.rows() - 1;
+        let start = &series.values[..series.values.len() / series.rows()];
+        Ok(Forecast::Particles(self.model.rollout(index, start, steps, self.samples)?))
     }
 }

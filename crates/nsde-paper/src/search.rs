@@ -42,7 +42,7 @@ pub fn choose(
     trial: impl Fn(Method, &Fit, usize) -> Result<Option<f64>> + Sync,
 ) -> Result<Vec<Choice>> {
     // The paper's own method first: an early look sees it.
-    let mut offers = Method::ALL.map(|method| (method, distinct(method, candidates(method))));
+    let mut offers = Method::COMMON.map(|method| (method, distinct(method, candidates(method))));
     offers.reverse();
     let mut cells: Vec<(String, (Method, Fit, usize))> = Vec::new();
     for (method, offer) in offers.iter().filter(|(_, offer)| offer.len() > 1) {

@@ -1,14 +1,18 @@
-//! LSTM and Transformer (Sec. 6.4), trained on one-step predictions; the only users of a tensor library.
+//! LSTM, Transformer and diffWGP (Sec. 6.4): the only users of a tensor library.
 
 mod classifier;
+mod low_rank;
 mod lstm;
 mod recurrent;
 mod transformer;
 mod weights;
+mod whiten;
+mod wishart;
 
 pub use classifier::{Classifier, Schooling, Sequences};
 pub use recurrent::{Baseline, Training, train};
 pub use weights::{Affine, Weights};
+pub use wishart::Wishart;
 
 /// Which network.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -78,7 +78,7 @@ pub fn train(kind: Kind, stochastic: bool, data: &Dataset, how: &Training) -> Re
 }
 
 /// Rows of random snippets, `[batch, rows, dim + inputs]`, and the changes to the rows after them, `[batch, rows, dim]`.
-fn snippets(data: &Dataset, how: &Training, rng: &mut ChaCha8Rng) -> Result<(Tensor, Tensor)> {
+pub fn snippets(data: &Dataset, how: &Training, rng: &mut ChaCha8Rng) -> Result<(Tensor, Tensor)> {
     let (dim, inputs) = (data.dim(), data.inputs());
     let (mut x, mut change) = (Vec::new(), Vec::new());
     for _ in 0..how.adam.batch {

@@ -22,7 +22,8 @@ impl Weights {
         self.vars
     }
 
-    fn keep(&mut self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
+    /// These values.
+    pub fn given(&mut self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
         let var = Var::from_tensor(&Tensor::from_vec(values, shape, &Device::Cpu)?)?;
         self.vars.push(var.clone());
         Ok(var.into_inner())
@@ -32,12 +33,12 @@ impl Weights {
     pub fn uniform(&mut self, shape: &[usize], bound: f32) -> Result<Tensor> {
         let unit = |rng: &mut ChaCha8Rng| (rng.next_u32() >> 8) as f32 / (1 << 24) as f32;
         let values = (0..shape.iter().product()).map(|_| bound * (2.0 * unit(&mut self.rng) - 1.0)).collect();
-        self.keep(values, shape)
+        self.given(values, shape)
     }
 
     /// The same value everywhere.
     pub fn constant(&mut self, shape: &[usize], value: f32) -> Result<Tensor> {
-        self.keep(vec![value; shape.iter().product()], shape)
+        self.given(vec![value; shape.iter().product()], shape)
     }
 
     /// An affine map from `input` to `output` coordinates, uniform in `±1/√input`.
@@ -49,8 +50,8 @@ impl Weights {
     /// A layer norm that changes nothing but mean and scale at first.
     pub fn norm(&mut self, width: usize) -> Result<Norm> {
         Ok(Norm {
-            scale: self.keep(vec![1.0; width], &[width])?,
-            shift: self.keep(vec![0.0; width], &[width])?,
+            scale: self.given(vec![1.0; width], &[width])?,
+            shift: self.given(vec![0.0; width], &[width])?,
         })
     }
 }

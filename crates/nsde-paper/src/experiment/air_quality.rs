@@ -43,6 +43,7 @@ pub fn published(method: Method) -> [&'static str; 2] {
         Method::LstmStochastic => ["2.37(0.04)", "55.79(0.43)"],
         Method::TransformerStochastic => ["2.49(0.05)", "55.43(0.44)"],
         Method::Node => ["1.85(0.15)", "–"],
+        Method::DiffWgp => ["2.39(0.04)", "46.92(0.75)"],
         Method::MonteCarlo => ["1.90(0.07)", "43.84(0.75)"],
         Method::OneStep => ["1.75(0.09)", "62.53(0.96)"],
         Method::Cubature => ["1.45(0.04)", "37.84(0.39)"],
@@ -87,7 +88,7 @@ fn run(run: &Run) -> Result<()> {
         Test { data: &eve, columns: None },
     ];
 
-    let contest = Contest::hold(run, &settings.protocol, &settings, |method, seed| {
+    let contest = Contest::hold(run, &Method::ALL, &settings.protocol, &settings, |method, seed| {
         let protocol = settings.protocol.with(&method.usual(&settings.protocol.fit));
         evaluate_all(method.predictions(), &protocol, method, &train, Some(&held_out), &tests, seed)
     })?;
@@ -132,7 +133,8 @@ fn report(
     out.heading("From the last hour of 2015");
     eve.table(&mut out, None);
     out.text(
-        "The same models, started an hour earlier. The paper does not say which hour its forecast starts from. At the turn of the year \
+        "The same models, started an hour earlier. The paper does not say which hour its forecast starts from; that of the \
+         setup it follows is the first of 2016. At the turn of the year \
          the columns `year`, `month`, `day` and `hour` jump by two to three standard deviations at once; `year` did so once in the training \
          part. No model foresees that, so from this start the clock alone decides the scores. **This start was ours at first, and these scores were \
          seen** in a full run (same methods, same settings) before the first hour of 2016 was made the start of the main table; nothing \
@@ -147,8 +149,11 @@ fn report(
          Transformer keep the last ones); one forecast from the first hour of 2016 is scored on those that follow, up to the {TESTED}th. Columns are \
          standardised by 2014 and 2015. Hidden layers of 100, batch 16, horizon {}, {} updates of Adam at 1e-3, one Euler step of Δt = 1 per \
          hour, dropout rate 0.2 (none for NODE and cubature), `Σ₀ = 1e-6 I`. The paper's test is this single stretch of two days, so all \
-         runs share their data and differ in first weights and batches only. diffWGP of the paper's table was not run: MSE 2.39(0.04), NLL \
-         46.92(0.75) there.",
+         runs share their data and differ in first weights and batches only.\n\n\
+         diffWGP is an SDE of Gaussian processes with a Wishart diffusion, whose figures the paper copies from its authors. Ours is an implementation of \
+         our own: 100 inducing points, a learning rate of 0.01 and four sampled paths per snippet as theirs, ten factors (theirs are not \
+         printed in the paper), and as many snippets as all methods have here. The paper follows these authors' setup, \
+         and their published program starts its forecast from the first hour of 2016, as the main table here does.",
         fit.horizon, fit.steps
     );
     contest.finish(out, &about)

@@ -58,7 +58,7 @@ pub fn published(method: Method) -> [&'static str; 2] {
         Method::OneStep => ["2.44(0.14)", "5.38(0.27)"],
         Method::Cubature => ["1.91(0.08)", "4.84(0.19)"],
         Method::Bmm => ["1.75(0.03)", "4.35(0.15)"],
-        Method::BmmPlus => ["–", "–"],
+        Method::DiffWgp | Method::BmmPlus => ["–", "–"],
     }
 }
 
@@ -75,11 +75,12 @@ fn run(run: &Run) -> Result<()> {
     // The methods of a run share its data, which take seconds to simulate.
     let data: Vec<OnceLock<Dataset>> = (0..runs).map(|_| OnceLock::new()).collect();
     let data = |seed: u64| data[(seed - run.seed) as usize].get_or_init(|| settings.simulate(seed));
-    let contest = Contest::hold(run, &settings.protocol, &(&settings, &choices), |method, seed| {
-        let fit = search::of(&choices, method, &settings.protocol.fit);
-        let train = data(seed).first_rows(TRAINED);
-        Ok(vec![evaluate(&settings.protocol.with(fit), method, &train, data(seed), seed)?])
-    })?;
+    let contest =
+        Contest::hold(run, &Method::COMMON, &settings.protocol, &(&settings, &choices), |method, seed| {
+            let fit = search::of(&choices, method, &settings.protocol.fit);
+            let train = data(seed).first_rows(TRAINED);
+            Ok(vec![evaluate(&settings.protocol.with(fit), method, &train, data(seed), seed)?])
+        })?;
     let floors: Vec<(String, u64)> =
         (0..runs).map(|r| (format!("floor-run-{r}"), run.seed + r as u64)).collect();
     let floors = run.cells(Order::Together, &settings, &floors, |seed| floor(data(*seed)))?;
