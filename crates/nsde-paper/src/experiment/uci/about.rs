@@ -20,6 +20,9 @@ pub fn protocol(efforts: &[(Set, Effort)]) -> String {
          out: all rows train, with normal noise on their answers (in standard units, drawn anew for each of 16 copies of the rows), and \
          the last averaged weights are kept; the noise is a floor under the variance that a model may learn. Answers that are scored have none. No \
          choice of a cell uses its test rows.\n\
+         - **Longer flows** are trained from first weights of their own, or go on where the table says so: from the weights of the flow of half their \
+         length, with the drift divided by two and the noise by √2, for as many updates again and with three tenths of the learning rate. A \
+         flow of 8 s then has had three times the updates of one of 2 s.\n\
          - **NSDE-MC** trains and predicts with 2(2D+1) particles. **NSDE-Cubature** has no dropout: its points pass it as if there were none.\n\
          - **Dropout** (one hidden layer of 50) chooses its rate and its noise on a fifth of the training rows and trains again on all of them. **DVI** (50 hidden \
          units, noise that depends on the input) has nothing to choose.\n\
@@ -36,6 +39,7 @@ pub fn protocol(efforts: &[(Set, Effort)]) -> String {
         "dropout rates tried",
         "variance of the start",
         "noise on answers",
+        "flows of 4 and 8 s",
         "features",
         "updates of dropout and DVI",
         "BMM+: members, hidden units, Gaussians, flow",
@@ -59,6 +63,7 @@ fn row(set: &Set, e: &Effort) -> Vec<String> {
         } else {
             format!("none, ≤ {} rows held out", e.held_out)
         },
+        if flow.goes_on.is_some() { "go on" } else { "anew" }.into(),
         match e.features {
             Features::Standard => "standard".into(),
             Features::Clipped(most) => format!("within {most} deviations"),

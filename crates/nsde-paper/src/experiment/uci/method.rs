@@ -70,7 +70,7 @@ pub struct Search {
     /// Deviation of the noise on the answers that are trained on, in standard units. Where there is some, nothing is held out.
     #[serde(skip_serializing_if = "is_none")]
     pub blur: f64,
-    /// Whether a longer flow goes on from the shorter one, with this part of its learning rate.
+    /// A longer flow goes on from the shorter one, with this part of the learning rate; each begins anew where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goes_on: Option<f64>,
 }
@@ -236,7 +236,7 @@ fn design(split: &Split, search: &Search, drop: f64, flow: f64) -> Design {
 
 /// A neural SDE: the dropout rate is chosen at the shortest flow time, where it is cheap; at each of them the weights are
 /// kept that are best on the rows held out. Blurred answers stop a model from growing sure of itself, so with them all rows
-/// train, and the last weights are kept.
+/// train, and the last weights are kept. A longer flow begins with first weights, or goes on from the shorter one.
 fn sde(split: &Split, effort: &Effort, method: nsde::Method, rates: &[f64], seed: u64) -> Result<Found> {
     let blur = effort.flow.blur;
     let (part, held_out) = match is_none(&blur) {
