@@ -28,10 +28,15 @@ pub fn median(x: &[f64]) -> f64 {
 
 /// Mean and standard error as the paper prints them: `1.75(0.03)`.
 pub fn printed(x: &[f64]) -> String {
+    rounded(x, 2)
+}
+
+/// The same with so many decimals.
+pub fn rounded(x: &[f64], digits: usize) -> String {
     match x {
         // One value has no error.
-        [one] => format!("{one:.2}"),
-        _ => format!("{:.2}({:.2})", mean(x), standard_error(x)),
+        [one] => format!("{one:.digits$}"),
+        _ => format!("{:.digits$}({:.digits$})", mean(x), standard_error(x)),
     }
 }
 

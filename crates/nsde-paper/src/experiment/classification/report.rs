@@ -5,7 +5,7 @@ use super::problem::Kind;
 use super::{Effort, Method, Scores, Trial};
 use crate::outcome::{Outcome, markdown, number};
 use crate::run::Run;
-use crate::statistics::{mean, standard_error};
+use crate::statistics::{mean, rounded};
 use crate::summary::{self, Csv};
 use anyhow::Result;
 use nsde_report::{BarSeries, Bars, bars};
@@ -31,12 +31,11 @@ fn of(trials: &[Trial], kind: Kind, method: Method, pick: fn(&Scores) -> Option<
     chosen.filter_map(|t| pick(&t.scores)).collect()
 }
 
-/// Mean and standard error with `digits` decimals; the error only if there are several runs.
+/// Mean and standard error of `factor` times `x` with `digits` decimals.
 fn cell(x: &[f64], factor: f64, digits: usize) -> String {
-    match x.len() {
-        0 => "not run".into(),
-        1 => format!("{:.digits$}", factor * x[0]),
-        _ => format!("{:.digits$}({:.digits$})", factor * mean(x), factor * standard_error(x)),
+    match x.is_empty() {
+        true => "not run".into(),
+        false => rounded(&x.iter().map(|x| factor * x).collect::<Vec<_>>(), digits),
     }
 }
 

@@ -159,3 +159,34 @@ pub fn predict<H: Head>(layer: &SdeLayer<H>, x: &[f64], method: nsde::Method) ->
     let rows: Vec<_> = x.chunks(dim).map(|features| nsde::head::Example { features, inputs: &[] }).collect();
     Ok(layer.predict(&rows)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretched_flow_ends_where_it_did() {
+        let design = Design {
+            state: 3,
+            hidden: 8,
+            noise_hidden: 4,
+            keep: 1.0,
+            flow: 2.0,
+            updates: 1,
+            rate: 1e-3,
+            init_var: 1e-6,
+        };
+        let layer = design.layer(3, nsde::Method::Bmm, 5, affine).unwrap();
+        let longer = stretched(&layer, 2).unwrap();
+        assert_eq!((layer.steps, longer.steps), (4, 8));
+        let x = [0.5, -1.0, 2.0, -0.3, 0.0, 1.5];
+        let laws = |layer| predict(layer, &x, nsde::Method::Bmm).unwrap();
+        for (a, b) in laws(&layer).iter().zip(laws(&longer)) {
+            assert!((a.mean[0] - b.mean[0]).abs() < 5e-3, "{a:?} {b:?}");
+            assert!((a.cov[0] / b.cov[0] - 1.0).abs() < 0.1, "{a:?} {b:?}");
+        }
+        // The weights alone, for twice the time, end elsewhere.
+        let twice = SdeLayer { steps: 8, ..layer.clone() };
+        assert!(laws(&twice)[0].cov[0] > 1.5 * laws(&layer)[0].cov[0]);
+    }
+}

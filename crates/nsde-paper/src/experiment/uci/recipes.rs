@@ -9,9 +9,9 @@ use crate::cells::Order;
 use crate::experiment::Experiment;
 use crate::outcome::{Outcome, number};
 use crate::run::Run;
-use crate::statistics::{mean, printed, standard_error};
+use crate::statistics::{mean, rounded, standard_error};
 use anyhow::Result;
-use nsde_report::{BarSeries, Bars, bars};
+use nsde_report::{LineSeries, Lines, lines};
 use serde::Serialize;
 
 /// This experiment.
@@ -77,11 +77,6 @@ fn candidates(run: &Run, set: &Set, usual: &Search) -> Vec<Candidate> {
         candidate(&[0.05], 0.03),
         candidate(&[0.05], 0.05),
     ]
-}
-
-/// The label in a chart.
-fn short(Candidate { label, search }: &Candidate) -> String {
-    if search.blur == 0.0 { label.clone() } else { format!("{} / {}", search.blur, search.rates[0]) }
 }
 
 /// Part `k` of the training rows as what is scored, the other parts as what is learned from.
@@ -160,8 +155,8 @@ fn compare(
     let mut rows = Vec::new();
     for (n, Candidate { label, search }) in candidates.iter().enumerate() {
         let mut row = vec![label.clone()];
-        row.extend(FLOWS.map(|flow| printed(&nll(n, flow))));
-        row.push(printed(&found(n, long, |l| Some(l.rmse))));
+        row.extend(FLOWS.map(|flow| rounded(&nll(n, flow), 3)));
+        row.push(rounded(&found(n, long, |l| Some(l.rmse)), 3));
         row.push(if serde_json::to_value(search)? == *used { "yes" } else { "" }.into());
         rows.push(row);
     }
@@ -173,18 +168,19 @@ fn compare(
     );
     out.heading(set.name);
     out.table(&["recipe", "NLL, 2 s", "4 s", "8 s", "RMSE, 8 s", "in use"], &rows);
-    let all: Vec<Vec<f64>> = (0..candidates.len()).map(|n| nll(n, long)).collect();
-    let errors: Vec<f64> = all.iter().map(|x| standard_error(x)).collect();
-    let values = all.iter().map(|x| mean(x)).collect();
-    let chart = Bars {
-        title: match set.slug {
-            "energy" => format!("{}: noise on the answers / dropout rate", set.name),
-            _ => format!("{}: how flows of {} and {long} s are trained", set.name, FLOWS[1]),
-        },
-        y_label: "NLL".into(),
-        categories: candidates.iter().map(short).collect(),
-        series: vec![BarSeries::new("mean and standard error", values).with_error(&errors)],
-        ..Bars::default()
+    let curve = |(n, candidate): (usize, &Candidate)| {
+        let all = FLOWS.map(|flow| nll(n, flow));
+        let errors = all.each_ref().map(|x| standard_error(x));
+        let means = all.iter().map(|x| mean(x)).collect();
+        LineSeries::new(&candidate.label, FLOWS.to_vec(), means).with_error(&errors)
     };
-    out.chart(bars(&chart), set.slug, "NLL at the longest flow on parts of the training rows.")
+    let chart = Lines {
+        title: format!("{}: recipes on training rows", set.name),
+        x_label: "flow time in seconds".into(),
+        y_label: "NLL".into(),
+        x_log: true,
+        series: candidates.iter().enumerate().map(curve).collect(),
+        ..Lines::default()
+    };
+    out.chart(lines(&chart), set.slug, "NLL on parts of the training rows, mean and standard error.")
 }
