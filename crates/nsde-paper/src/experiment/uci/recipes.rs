@@ -61,7 +61,7 @@ fn candidates(run: &Run, set: &Set, usual: &Search) -> Vec<Candidate> {
             going("going on", Some(1.0)),
             going("going on, a third of the rate", Some(0.3)),
         ],
-        "protein" => [0.0, 0.1, 0.2].map(|blur| tried(&usual.rates, blur, usual)).to_vec(),
+        "protein" => [0.0, 0.1, 0.2, 0.3].map(|blur| tried(&usual.rates, blur, usual)).to_vec(),
         _ => vec![
             tried(run.size(&[0.02, 0.05, 0.1], &[0.0, 0.1]), 0.0, usual),
             tried(&[0.02], 0.02, usual),
