@@ -58,7 +58,7 @@ fn effort(run: &Run, set: &Set) -> Effort {
             going_on(from(1e-10, search(10_000, 1e-2, &[0.0, 0.02]))),
             from(1e-10, search(20_000, 1e-2, &[0.0])),
         ),
-        _ => (going_on(search(15_000, 1e-2, &[0.0])), search(15_000, 1e-2, &[0.0])),
+        _ => (blurred(0.2, going_on(search(15_000, 1e-2, &[0.0]))), search(15_000, 1e-2, &[0.0])),
     };
     // The answers of Wine Red are six whole numbers: a mixture would put a spike on each, and its density there would
     // have no bound.
