@@ -15,7 +15,7 @@ use super::recurrent::{Training, snippets};
 use super::weights::Weights;
 use super::whiten::whitening;
 use anyhow::{Result, ensure};
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW};
 use nsde::data::Dataset;
 use rand::Rng;
@@ -25,7 +25,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 /// Inducing points, as the authors have.
 const INDUCING: usize = 100;
-/// Processes in a row and in a column of `J`: `ρ`, of which the authors' figure for these data is not printed.
+/// Processes in a row and in a column of `J`, `ρ`: the paper does not print its authors' choice.
 const FACTORS: usize = 10;
 /// Sampled paths of a snippet, as the authors have.
 const PATHS: usize = 4;
@@ -33,7 +33,8 @@ const PATHS: usize = 4;
 const RATE: f64 = 1e-2;
 /// Share of the kernel's variance that is added to its diagonal.
 const JITTER: f64 = 1e-4;
-/// Least variance of a process that is drawn: the inducing points may know it exactly.
+/// Least variance of a process that is drawn, which the inducing points may know exactly, and of the first noise of a column that
+/// stands still.
 const LEAST: f64 = 1e-6;
 
 /// The processes, and what is learned of them.
@@ -128,17 +129,12 @@ impl Wishart {
         let prepared = self.prepare()?;
         let noise = self.log_noise.exp()?;
         let mut x = row(now, 0)?;
-        let mut fit: Option<Tensor> = None;
+        let mut fit = Tensor::zeros((), DType::F32, &Device::Cpu)?;
         for n in 0..rows {
             let (next, factor) = self.step(&x, &prepared, rng)?;
-            let here = log_density(&(row(after, n)? - &next)?, &factor, &noise)?.mean_all()?;
-            fit = Some(match fit {
-                Some(sum) => (sum + here)?,
-                None => here,
-            });
+            fit = (fit + log_density(&(row(after, n)? - &next)?, &factor, &noise)?.mean_all()?)?;
             x = next;
         }
-        let fit = fit.unwrap_or(Tensor::zeros((), candle_core::DType::F32, &Device::Cpu)?);
         fit - (self.distance()? * (rows as f64 / all as f64))?
     }
 
@@ -151,7 +147,7 @@ impl Wishart {
 
     fn prepare(&self) -> candle_core::Result<Prepared> {
         let scaled_points = self.scaled(&self.points)?;
-        let unit = Tensor::eye(INDUCING, candle_core::DType::F32, &Device::Cpu)?;
+        let unit = Tensor::eye(INDUCING, DType::F32, &Device::Cpu)?;
         let kernel = (self.kernel(&scaled_points, &scaled_points)?
             + unit.broadcast_mul(&(self.log_variance.exp()? * JITTER)?)?)?;
         Ok(Prepared { whitening: whitening(&kernel)?, scaled_points })
