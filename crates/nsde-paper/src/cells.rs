@@ -88,7 +88,13 @@ impl Run {
         for (name, cell) in cells {
             found.push(self.finished(name, &key(cell)?));
         }
-        let part = |name: &str| self.only.as_deref().is_none_or(|part| belongs(name, part));
+        // What names a method is not the beginning of another's name: `bmm` is not `bmm-plus`.
+        let exact = |part: &str| cells.iter().any(|(name, _)| is_run_of(name, part));
+        let part = |name: &str| match self.only.as_deref() {
+            Some(part) if exact(part) => is_run_of(name, part),
+            Some(part) => belongs(name, part),
+            None => true,
+        };
         let chosen: Vec<bool> =
             cells.iter().enumerate().map(|(n, (name, _))| n < most && part(name)).collect();
         let count = chosen.iter().zip(&found).filter(|(chosen, f)| **chosen || f.is_some()).count();
@@ -163,11 +169,14 @@ impl Run {
 /// `energy-bmm-plus`), or the cell itself.
 fn belongs(name: &str, part: &str) -> bool {
     let Some(rest) = name.strip_prefix(part) else { return false };
-    let numbered = || {
-        let number = rest.strip_prefix("-run").unwrap_or(rest).strip_prefix('-');
-        number.is_some_and(|n| n.parse::<usize>().is_ok())
-    };
-    rest.is_empty() || numbered() || (rest.starts_with('-') && !part.contains('-'))
+    rest.is_empty() || is_run_of(name, part) || (rest.starts_with('-') && !part.contains('-'))
+}
+
+/// Whether a cell is `part` but for the number of its run or split.
+fn is_run_of(name: &str, part: &str) -> bool {
+    let Some(rest) = name.strip_prefix(part) else { return false };
+    let number = rest.strip_prefix("-run").unwrap_or(rest).strip_prefix('-');
+    number.is_some_and(|n| n.parse::<usize>().is_ok())
 }
 
 /// The finished cells of an experiment in one file, a line each: with it, results that took many starts on several

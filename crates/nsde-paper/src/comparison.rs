@@ -28,14 +28,14 @@ pub struct Comparison<'a> {
     pub protocol: &'a Protocol,
     /// What was found.
     pub trials: Vec<Trial<'a>>,
-    /// Runs of each method.
-    pub runs: usize,
     /// MSE and NLL as the paper prints them.
     pub published: fn(Method) -> [&'static str; 2],
 }
 
 /// What the runs that did not diverge say about one way to train and predict.
 pub struct Found {
+    /// Runs, those that diverged too.
+    pub runs: usize,
     /// Squared error per coordinate.
     pub mse: Vec<f64>,
     /// Negative log-likelihood.
@@ -47,6 +47,33 @@ pub struct Found {
 /// The mean, infinite where there is nothing.
 fn average(x: &[f64]) -> f64 {
     if x.is_empty() { f64::INFINITY } else { mean(x) }
+}
+
+impl Found {
+    /// One of its scores: mean and standard error, or a dash, and how many runs diverged.
+    fn cell(&self, x: &[f64], expected: bool) -> String {
+        match x.len() {
+            0 if expected => "diverged".into(),
+            0 => "–".into(),
+            n if n < self.runs => format!("{} ({} of {} diverged)", printed(x), self.runs - n, self.runs),
+            _ => printed(x),
+        }
+    }
+
+    /// Its squared error.
+    pub fn mse(&self) -> String {
+        self.cell(&self.mse, true)
+    }
+
+    /// Its negative log-likelihood, if it is `expected` to have one.
+    pub fn nll(&self, expected: bool) -> String {
+        self.cell(&self.nll, expected)
+    }
+
+    /// Its error of the coverage, if it is `expected` to have one.
+    pub fn ecpe(&self, expected: bool) -> String {
+        self.cell(&self.ecpe, expected)
+    }
 }
 
 fn verdict(yes: bool) -> &'static str {
@@ -62,6 +89,7 @@ impl Comparison<'_> {
             .map(|l| &l.scored)
             .collect();
         Found {
+            runs: self.trials.iter().filter(|t| t.method == method).count(),
             mse: scored.iter().map(|s| s.mse).collect(),
             nll: scored.iter().filter_map(|s| s.nll).collect(),
             ecpe: scored.iter().filter_map(|s| s.ecpe).collect(),
@@ -72,16 +100,6 @@ impl Comparison<'_> {
     fn own(&self, method: Method, particles: Option<usize>) -> Found {
         let first = method.predictions()[0];
         self.of(method, first, particles.filter(|_| first == "particles"))
-    }
-
-    /// Mean and standard error, or a dash, and how many runs diverged.
-    pub fn cell(&self, x: &[f64], expected: bool) -> String {
-        match x.len() {
-            0 if expected => "diverged".into(),
-            0 => "–".into(),
-            n if n < self.runs => format!("{} ({} of {} diverged)", printed(x), self.runs - n, self.runs),
-            _ => printed(x),
-        }
     }
 
     /// The methods that were run, in the order of the table.
@@ -104,10 +122,10 @@ impl Comparison<'_> {
         for method in self.methods().filter(|m| *m != Method::BmmPlus) {
             let found = self.own(method, particles);
             let x = pick(&found);
-            let lost = self.runs - found.mse.len();
+            let lost = found.runs - found.mse.len();
             if !x.is_empty() {
                 let score = if lost > 0 { f64::INFINITY } else { mean(x) };
-                list.push((score, method, format!("{} {}", method.name(), self.cell(x, true))));
+                list.push((score, method, format!("{} {}", method.name(), found.cell(x, true))));
             }
         }
         list.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -136,23 +154,19 @@ impl Comparison<'_> {
         let own = self.of(Method::BmmPlus, "bmm", None);
         out.claim(
             &format!("{of}Beyond the paper: our training (BMM+), forecasts by BMM, one Gaussian per row"),
-            &format!("MSE {}, NLL {}", self.cell(&own.mse, true), self.cell(&own.nll, true)),
+            &format!("MSE {}, NLL {}", own.mse(), own.nll(true)),
             if average(&own.nll) < lowest {
                 "NLL below every method of the table, with many test particles too"
             } else {
                 "NLL not below every method of the table"
             },
         );
-        let mixed = self.of(Method::Bmm, "mixture", None).nll;
-        let plus = self.of(Method::BmmPlus, "mixture", None).nll;
-        let gain = average(&mixed).min(average(&plus)) < lowest;
+        let mixed = self.of(Method::Bmm, "mixture", None);
+        let plus = self.of(Method::BmmPlus, "mixture", None);
+        let gain = average(&mixed.nll).min(average(&plus.nll)) < lowest;
         out.claim(
             &format!("{of}Beyond the paper: forecasts by a mixture whose Gaussians split"),
-            &format!(
-                "NLL {} of the model trained by BMM, {} of BMM+",
-                self.cell(&mixed, true),
-                self.cell(&plus, true)
-            ),
+            &format!("NLL {} of the model trained by BMM, {} of BMM+", mixed.nll(true), plus.nll(true)),
             if gain { "below every method of the table" } else { "not below every method of the table" },
         );
 
@@ -161,15 +175,16 @@ impl Comparison<'_> {
             ("Beyond the paper: the same of BMM+, whose Gaussians split", Method::BmmPlus, "mixture"),
         ];
         for (claim, method, prediction) in claims {
-            let ecpe = self.of(method, prediction, None).ecpe;
-            let (own, mc) = (self.matched(method, &ecpe), self.matched(Method::MonteCarlo, &ecpe));
+            let found = self.of(method, prediction, None);
+            let (own, mc) =
+                (self.matched(method, &found.ecpe), self.matched(Method::MonteCarlo, &found.ecpe));
             out.claim(
                 &format!("{of}{claim}"),
                 &format!(
                     "particles of the same model: {}; of one trained by MC: {} (ECPE {})",
                     own.1,
                     mc.1,
-                    self.cell(&ecpe, true)
+                    found.ecpe(true)
                 ),
                 match (own.0, mc.0) {
                     (true, true) => "confirmed",
@@ -193,7 +208,7 @@ impl Comparison<'_> {
         let mut rows = Vec::new();
         if let Some([mse, nll, ecpe]) = floor {
             let name = "floor: the best Gaussian per row".to_owned();
-            rows.push(vec![name, String::new(), mse, nll, ecpe, String::new(), String::new()]);
+            rows.push(vec![name, String::new(), mse, nll, ecpe, String::new(), String::new(), String::new()]);
         }
         for method in self.methods() {
             for (place, prediction) in method.predictions().iter().enumerate() {
@@ -209,16 +224,18 @@ impl Comparison<'_> {
                     rows.push(vec![
                         method.name().into(),
                         particles.map_or((*prediction).to_owned(), |s| format!("{s} particles")),
-                        self.cell(&found.mse, true),
-                        self.cell(&found.nll, likely),
-                        self.cell(&found.ecpe, likely),
+                        found.mse(),
+                        found.nll(likely),
+                        found.ecpe(likely),
                         paper[0].into(),
                         paper[1].into(),
+                        found.runs.to_string(),
                     ]);
                 }
             }
         }
-        let header = ["trained as", "predicted by", "MSE", "NLL", "ECPE", "paper's MSE", "paper's NLL"];
+        let header =
+            ["trained as", "predicted by", "MSE", "NLL", "ECPE", "paper's MSE", "paper's NLL", "runs"];
         out.table(&header, &rows);
     }
 

@@ -9,13 +9,16 @@ use crate::run::Run;
 use anyhow::Result;
 use serde::Serialize;
 
+/// Runs of the paper's Table 4.
+const RUNS: usize = 10;
+
 /// What was found.
 pub struct Contest<'a> {
     /// What the names of its cells begin with.
     prefix: String,
     protocol: &'a Protocol,
     entries: Vec<Entry>,
-    /// Runs of each method.
+    /// Most runs of a method.
     pub runs: usize,
 }
 
@@ -39,7 +42,7 @@ impl<'a> Contest<'a> {
         settings: &impl Serialize,
         work: impl Fn(Method, u64) -> Result<Vec<Vec<Line>>> + Sync,
     ) -> Result<Self> {
-        Self::hold_named(run, "", methods, run.repetitions(10, 1), protocol, settings, work)
+        Self::hold_named(run, "", methods, run.repetitions(RUNS, 1), protocol, settings, work)
     }
 
     /// The same where an experiment has several contests: `prefix` begins the names of the cells, and each has its own runs.
@@ -52,25 +55,23 @@ impl<'a> Contest<'a> {
         settings: &impl Serialize,
         work: impl Fn(Method, u64) -> Result<Vec<Vec<Line>>> + Sync,
     ) -> Result<Self> {
-        // All methods of a run before the next run, so that an early look sees all methods.
-        let cells: Vec<(String, (Method, u64))> = (0..runs as u64)
+        // All methods of a run before the next run, so that an early look sees all methods. Runs beyond those asked for are taken
+        // where they are finished: a method may have more of them than others.
+        let cells: Vec<(String, (Method, u64))> = (0..runs.max(RUNS) as u64)
             .flat_map(|r| methods.iter().map(move |m| (r, *m)))
             .map(|(r, m)| (format!("{prefix}{}-run-{r}", m.slug()), (m, run.seed + r)))
             .collect();
-        let done = run.cells(Order::Together, settings, &cells, |(method, seed)| work(*method, *seed))?;
-        let entry = |((name, (method, seed)), done): ((String, (Method, u64)), Done<_>)| Entry {
-            name,
-            method,
-            seed,
-            seconds: done.seconds,
-            tests: done.value,
+        let most = runs * methods.len();
+        let done =
+            run.some_cells(Order::Together, settings, &cells, most, |(method, seed)| work(*method, *seed))?;
+        let entry = |((name, (method, seed)), done): ((String, (Method, u64)), Option<Done<_>>)| {
+            let Done { value, seconds } = done?;
+            Some(Entry { name, method, seed, seconds, tests: value })
         };
-        Ok(Contest {
-            prefix: prefix.into(),
-            protocol,
-            entries: cells.into_iter().zip(done).map(entry).collect(),
-            runs,
-        })
+        let entries: Vec<Entry> = cells.into_iter().zip(done).filter_map(entry).collect();
+        let count = |m: &Method| entries.iter().filter(|e| e.method == *m).count();
+        let runs = methods.iter().map(count).max().unwrap_or(0);
+        Ok(Contest { prefix: prefix.into(), protocol, entries, runs })
     }
 
     /// The methods side by side on test number `test`.
@@ -84,7 +85,7 @@ impl<'a> Contest<'a> {
         let trials = self.entries.iter();
         let trials =
             trials.map(|e| Trial { method: e.method, seed: e.seed, lines: &e.tests[test] }).collect();
-        Comparison { title, suffix, protocol: self.protocol, trials, runs: self.runs, published }
+        Comparison { title, suffix, protocol: self.protocol, trials, published }
     }
 
     /// Writes the times, and ends the page.
@@ -108,7 +109,7 @@ impl<'a> Contest<'a> {
         }
         out.times(&["cell", "seconds"], &times)?;
         let seconds = search + entries().map(|e| e.seconds).sum::<f64>();
-        let mut repetitions = format!("{} runs per method", self.runs);
+        let mut repetitions = format!("at most {} runs per method: the tables say how many", self.runs);
         for other in others {
             repetitions += &format!("; {} of {}", other.runs, other.prefix.trim_end_matches('-'));
         }

@@ -50,8 +50,8 @@ struct Args {
     /// Repetitions, in place of the experiment's own number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
-    /// Of `uci` and `classification`, only a set, a method on it, or one cell: `boston`, `energy-bmm`, `mnist-lstm`,
-    /// `energy-bmm-3`; what is finished stays on the page
+    /// Of `uci`, `classification` and `air-quality`, only a set, a method, or one cell: `boston`, `energy-bmm`, `mnist-lstm`,
+    /// `energy-bmm-3`, `diffwgp`; what is finished stays on the page
     #[arg(long, value_name = "PART")]
     only: Option<String>,
     /// Where the folder of the experiment goes [default: results]
@@ -92,8 +92,8 @@ fn start(args: &Args) -> Result<()> {
         let names: Vec<_> = experiment::ALL.iter().map(|e| e.name).collect();
         bail!("there is no experiment `{name}`; choose one of {}", names.join(", "));
     };
-    if args.only.is_some() && !["uci", "classification"].contains(&name) {
-        bail!("`{name}` has no parts; --only is for uci and classification");
+    if args.only.is_some() && !["uci", "classification", "air-quality"].contains(&name) {
+        bail!("`{name}` has no parts; --only is for uci, classification and air-quality");
     }
     let dir =
         args.dir.clone().unwrap_or_else(|| if args.quick { "target/quick".into() } else { "results".into() });

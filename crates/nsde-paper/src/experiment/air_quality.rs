@@ -2,6 +2,7 @@
 
 use super::Experiment;
 use crate::contest::Contest;
+use crate::fit::Recipe;
 use crate::method::Method;
 use crate::outcome::Outcome;
 use crate::protocol::{Protocol, Test, evaluate_all};
@@ -59,6 +60,8 @@ fn run(run: &Run) -> Result<()> {
     }
     let tested = run.size(TESTED, 4);
     let mut protocol = Protocol::new(34, 1.0, 100, 10, 1..tested);
+    // What `lotka-volterra` found to be better for every method.
+    protocol.fit.recipe = Recipe::Falling;
     protocol.test_particles = vec![2, 4, 8, 16, 32, 64, 128, protocol.train_particles, 256, 512];
     if run.quick {
         protocol.fit.hidden = vec![8; 2];
@@ -110,7 +113,7 @@ fn report(
     let good = !bmm.mse.is_empty() && mean(&bmm.nll) <= 34.30 && mean(&bmm.mse) <= 1.44;
     out.claim(
         "NSDE-BMM: MSE 1.44(0.10), NLL 34.30(0.50)",
-        &format!("MSE {}, NLL {}", all.cell(&bmm.mse, true), all.cell(&bmm.nll, true)),
+        &format!("MSE {}, NLL {}", bmm.mse(), bmm.nll(true)),
         if good { "both reached" } else { "not both reached" },
     );
     all.claims(&mut out);
@@ -147,9 +150,13 @@ fn report(
     let about = format!(
         "Protocol: hourly rows of 2014 and 2015 train, all but the last {VALIDATED}, which choose the weights that are kept (LSTM and \
          Transformer keep the last ones); one forecast from the first hour of 2016 is scored on those that follow, up to the {TESTED}th. Columns are \
-         standardised by 2014 and 2015. Hidden layers of 100, batch 16, horizon {}, {} updates of Adam at 1e-3, one Euler step of Δt = 1 per \
+         standardised by 2014 and 2015. Hidden layers of 100, batch 16, horizon {}, {} updates of Adam at a rate that rises to 1e-3 and falls like a cosine, one Euler step of Δt = 1 per \
          hour, dropout rate 0.2 (none for NODE and cubature), `Σ₀ = 1e-6 I`. The paper's test is this single stretch of two days, so all \
          runs share their data and differ in first weights and batches only.\n\n\
+         The paper does not print whether the rate stays or falls; `lotka-volterra` compares both on data of its own, and falling is better \
+         there for every method. Here the rate stayed at first, in one run of each method: BMM had an MSE of 1.02 and an NLL of 10.0 (NODE 0.74, NSDE-MC 1.60 and \
+         17.6), and later, with the same seed but kernels whose last digits differ, 1.89 and 15.4 (NODE 0.90, NSDE-MC the same, diffWGP 1.64 and 25.0). So \
+         one run says little. These scores were seen before the rate was made to fall for all methods and BMM was given more runs.\n\n\
          diffWGP is an SDE of Gaussian processes with a Wishart diffusion, whose figures the paper copies from its authors. Ours is an implementation of \
          our own: 100 inducing points, a learning rate of 0.01 and four sampled paths per snippet as theirs, ten factors (theirs are not \
          printed in the paper), and as many snippets as all methods have here. The paper follows these authors' setup, \

@@ -117,7 +117,7 @@ fn report(
     let bmm = comparison.of(Method::Bmm, "bmm", None);
     out.claim(
         "NSDE-BMM: MSE 1.75(0.03), NLL 4.35(0.15)",
-        &format!("MSE {}, NLL {}", comparison.cell(&bmm.mse, true), comparison.cell(&bmm.nll, true)),
+        &format!("MSE {}, NLL {}", bmm.mse(), bmm.nll(true)),
         "other data than the paper's: compare with the floor below",
     );
     comparison.claims(&mut out);
