@@ -324,6 +324,15 @@ mod tests {
     }
 
     #[test]
+    fn a_method_is_not_the_beginning_of_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let cells = ["bmm-run-0", "bmm-plus-run-0", "bmm-run-1"].map(|name| (name.to_owned(), name));
+        let run = Run { only: Some("bmm".into()), ..run(dir.path(), 1) };
+        let done = run.some_cells(Order::InTurn, &"", &cells, 3, |name| Ok(name.len())).unwrap();
+        assert_eq!(done.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+    }
+
+    #[test]
     fn a_pack_brings_the_cells_back() {
         let dir = tempfile::tempdir().unwrap();
         let cells: Vec<(String, usize)> = (0..3).map(|i| (format!("cell-{i}"), i)).collect();
