@@ -1,4 +1,4 @@
-//! LSTM, Transformer and diffWGP (Sec. 6.4): the only users of a tensor library.
+//! LSTM, Transformer and diffWGP (Sec. 6.4), on a tensor library; the rivals of Table 1 use its weights too.
 
 mod classifier;
 mod low_rank;
