@@ -77,6 +77,31 @@ impl Run {
         C: Serialize + Sync,
         T: Serialize + DeserializeOwned + Send,
     {
+        // What names a method is not the beginning of another's name: `bmm` is not `bmm-plus`.
+        let exact = |part: &str| cells.iter().any(|(name, _)| is_run_of(name, part));
+        let part = |name: &str| match self.only.as_deref() {
+            Some(part) if exact(part) => is_run_of(name, part),
+            Some(part) => belongs(name, part),
+            None => true,
+        };
+        let chosen: Vec<bool> =
+            cells.iter().enumerate().map(|(n, (name, _))| n < most && part(name)).collect();
+        self.chosen_cells(order, settings, cells, &chosen, work)
+    }
+
+    /// The same, but computes those that are `chosen`.
+    pub fn chosen_cells<C, T>(
+        &self,
+        order: Order,
+        settings: &impl Serialize,
+        cells: &[(String, C)],
+        chosen: &[bool],
+        work: impl Fn(&C) -> Result<T> + Sync,
+    ) -> Result<Vec<Option<Done<T>>>>
+    where
+        C: Serialize + Sync,
+        T: Serialize + DeserializeOwned + Send,
+    {
         let settings = serde_json::to_value(settings)?;
         let version = env!("CARGO_PKG_VERSION");
         let key = |cell: &C| -> Result<serde_json::Value> {
@@ -88,15 +113,6 @@ impl Run {
         for (name, cell) in cells {
             found.push(self.finished(name, &key(cell)?));
         }
-        // What names a method is not the beginning of another's name: `bmm` is not `bmm-plus`.
-        let exact = |part: &str| cells.iter().any(|(name, _)| is_run_of(name, part));
-        let part = |name: &str| match self.only.as_deref() {
-            Some(part) if exact(part) => is_run_of(name, part),
-            Some(part) => belongs(name, part),
-            None => true,
-        };
-        let chosen: Vec<bool> =
-            cells.iter().enumerate().map(|(n, (name, _))| n < most && part(name)).collect();
         let count = chosen.iter().zip(&found).filter(|(chosen, f)| **chosen || f.is_some()).count();
         let skipped = found.iter().flatten().count();
         if skipped > 0 {
@@ -131,6 +147,11 @@ impl Run {
             Order::Together => together(all, one),
             Order::InTurn => all.map(one).collect(),
         }
+    }
+
+    /// Whether what the user chose is all, this method, or one of its runs.
+    pub fn concerns(&self, method: &str) -> bool {
+        self.only.as_deref().is_none_or(|part| part == method || is_run_of(part, method))
     }
 
     fn cell_file(&self, name: &str) -> std::path::PathBuf {

@@ -2,12 +2,13 @@
 
 use crate::cells::{Done, Order};
 use crate::comparison::{Comparison, Trial};
+use crate::fit::Fit;
 use crate::method::Method;
 use crate::outcome::{Outcome, number};
 use crate::protocol::{Line, Protocol};
 use crate::run::Run;
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Runs of the paper's Table 4.
 const RUNS: usize = 10;
@@ -32,6 +33,23 @@ struct Entry {
     tests: Vec<Vec<Line>>,
 }
 
+/// A method in a run, and its training where every method has its own.
+struct Cell {
+    method: Method,
+    seed: u64,
+    fit: Option<Fit>,
+}
+
+impl Serialize for Cell {
+    /// The key is a list, as long as it needs to be.
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        match &self.fit {
+            None => (self.method, self.seed).serialize(to),
+            Some(fit) => (self.method, self.seed, fit).serialize(to),
+        }
+    }
+}
+
 impl<'a> Contest<'a> {
     /// Trains and scores each of `methods` in every run: `work` gets the method and the seed, and returns the scores on each
     /// test. `settings` is everything that they depend on.
@@ -45,6 +63,20 @@ impl<'a> Contest<'a> {
         Self::hold_named(run, "", methods, run.repetitions(RUNS, 1), protocol, settings, work)
     }
 
+    /// The same where every method has a training of its own, which its cells, and no others, depend on.
+    pub fn hold_searched(
+        run: &Run,
+        trainings: &[(Method, Fit)],
+        protocol: &'a Protocol,
+        settings: &impl Serialize,
+        work: impl Fn(Method, &Fit, u64) -> Result<Vec<Vec<Line>>> + Sync,
+    ) -> Result<Self> {
+        let entrants: Vec<_> = trainings.iter().map(|(method, fit)| (*method, Some(fit))).collect();
+        Self::among(run, "", &entrants, run.repetitions(RUNS, 1), protocol, settings, |cell| {
+            work(cell.method, cell.fit.as_ref().unwrap_or(&protocol.fit), cell.seed)
+        })
+    }
+
     /// The same where an experiment has several contests: `prefix` begins the names of the cells, and each has its own runs.
     pub fn hold_named(
         run: &Run,
@@ -55,22 +87,39 @@ impl<'a> Contest<'a> {
         settings: &impl Serialize,
         work: impl Fn(Method, u64) -> Result<Vec<Vec<Line>>> + Sync,
     ) -> Result<Self> {
+        let entrants: Vec<_> = methods.iter().map(|method| (*method, None)).collect();
+        Self::among(run, prefix, &entrants, runs, protocol, settings, |cell| work(cell.method, cell.seed))
+    }
+
+    /// The methods, with a training where they have one of their own.
+    fn among(
+        run: &Run,
+        prefix: &str,
+        entrants: &[(Method, Option<&Fit>)],
+        runs: usize,
+        protocol: &'a Protocol,
+        settings: &impl Serialize,
+        work: impl Fn(&Cell) -> Result<Vec<Vec<Line>>> + Sync,
+    ) -> Result<Self> {
         // All methods of a run before the next run, so that an early look sees all methods. Runs beyond those asked for are taken
         // where they are finished: a method may have more of them than others.
-        let cells: Vec<(String, (Method, u64))> = (0..runs.max(RUNS) as u64)
-            .flat_map(|r| methods.iter().map(move |m| (r, *m)))
-            .map(|(r, m)| (format!("{prefix}{}-run-{r}", m.slug()), (m, run.seed + r)))
+        let cells: Vec<(String, Cell)> = (0..runs.max(RUNS) as u64)
+            .flat_map(|r| entrants.iter().map(move |entrant| (r, entrant)))
+            .map(|(r, (method, fit))| {
+                let name = format!("{prefix}{}-run-{r}", method.slug());
+                (name, Cell { method: *method, seed: run.seed + r, fit: fit.cloned() })
+            })
             .collect();
-        let most = runs * methods.len();
-        let done =
-            run.some_cells(Order::Together, settings, &cells, most, |(method, seed)| work(*method, *seed))?;
-        let entry = |((name, (method, seed)), done): ((String, (Method, u64)), Option<Done<_>>)| {
+        let most = runs * entrants.len();
+        let done = run.some_cells(Order::Together, settings, &cells, most, work)?;
+        let entry = |((name, cell), done): ((String, Cell), Option<Done<_>>)| {
+            let Cell { method, seed, .. } = cell;
             let Done { value, seconds } = done?;
             Some(Entry { name, method, seed, seconds, tests: value })
         };
         let entries: Vec<Entry> = cells.into_iter().zip(done).filter_map(entry).collect();
-        let count = |m: &Method| entries.iter().filter(|e| e.method == *m).count();
-        let runs = methods.iter().map(count).max().unwrap_or(0);
+        let count = |m: Method| entries.iter().filter(|e| e.method == m).count();
+        let runs = entrants.iter().map(|(m, _)| count(*m)).max().unwrap_or(0);
         Ok(Contest { prefix: prefix.into(), protocol, entries, runs })
     }
 
@@ -88,13 +137,8 @@ impl<'a> Contest<'a> {
         Comparison { title, suffix, protocol: self.protocol, trials, published }
     }
 
-    /// Writes the times, and ends the page.
-    pub fn finish(&self, out: Outcome<'_>, about: &str) -> Result<()> {
-        self.finish_after(0.0, &[], out, about)
-    }
-
-    /// The same after searches that took so many seconds, and with the times of other contests.
-    pub fn finish_after(
+    /// Writes the times, those of other contests and of the searches too, and ends the page.
+    pub fn finish(
         &self,
         search: f64,
         others: &[&Contest<'_>],

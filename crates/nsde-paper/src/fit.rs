@@ -1,9 +1,10 @@
 //! Fitting a neural SDE as the paper does (Sec. 6.4), and with what we add.
 
+use crate::look::Look;
 use anyhow::Result;
 use nsde::data::Dataset;
 use nsde::train::{
-    Architecture, ForecastTask, Objective, Progress, TrainOptions, TrainState, WindowOptions, advance,
+    Architecture, ForecastTask, Objective, Progress, Task, TrainOptions, TrainState, WindowOptions, advance,
 };
 use nsde::{Diffusion, Layer, Network, NeuralSde, Options, Scaling};
 use rand_chacha::ChaCha8Rng;
@@ -35,6 +36,39 @@ pub struct Fit {
     pub recipe: Recipe,
     /// Models that are trained alike but for their seeds, and predict together.
     pub members: usize,
+    /// Rows of the forecasts that choose the weights, see [`Look`]; windows as in the training choose them where there is none. The
+    /// key of a cell has it only where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub look: Option<usize>,
+    /// A column that a model should not care about, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Moved>,
+}
+
+/// The training rows are there again, with one column moved on a little further in every copy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Moved {
+    /// The column.
+    pub column: usize,
+    /// By how much, each time.
+    pub by: f64,
+    /// Copies.
+    pub copies: usize,
+}
+
+impl Moved {
+    /// The rows as they are, and their copies.
+    pub fn apply(&self, data: &Dataset) -> Dataset {
+        let mut out = data.clone();
+        for copy in 1..=self.copies {
+            for mut series in data.series.iter().cloned() {
+                let column = series.values.iter_mut().skip(self.column).step_by(data.dim());
+                column.for_each(|x| *x += self.by * copy as f64);
+                out.series.push(series);
+            }
+        }
+        out
+    }
 }
 
 /// How the networks start and Adam goes.
@@ -78,7 +112,17 @@ impl Fit {
             ForecastTask::new(sde, options, objective, data, held_out, &scaling, None, &horizons, &cut)?;
         let how = self.train_options(seed);
         let mut state = TrainState::new(task.parameters());
-        while advance(&task, &how, task.stages(), &mut state)? != Progress::Done {}
+        let long = held_out.zip(self.look).map(|(held_out, rows)| Look {
+            task: &task,
+            options,
+            held_out,
+            rows,
+            dt: self.dt,
+            init_var: self.init_var,
+            certain: self.noise_hidden.is_none(),
+        });
+        let looked: &dyn Task = long.as_ref().map_or(&task, |long| long);
+        while advance(looked, &how, task.stages(), &mut state)? != Progress::Done {}
         Ok(task.sde(state.result())?)
     }
 
@@ -144,4 +188,21 @@ fn increments(data: &Dataset) -> Vec<f64> {
         }
     }
     sum.iter().map(|s| (s / count.max(1.0)).sqrt()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::standard::dataset;
+    use nsde::data::Series;
+
+    #[test]
+    fn a_column_moves_on_with_every_copy() {
+        let values = vec![1.0, 5.0, 2.0, 6.0];
+        let series = Series { name: "a".into(), times: vec![0.0, 1.0], values, inputs: Vec::new() };
+        let data = dataset(&["x".into(), "y".into()], &[], vec![series]);
+        let all = Moved { column: 1, by: 10.0, copies: 2 }.apply(&data);
+        let values: Vec<&[f64]> = all.series.iter().map(|s| s.values.as_slice()).collect();
+        assert_eq!(values, [[1.0, 5.0, 2.0, 6.0], [1.0, 15.0, 2.0, 16.0], [1.0, 25.0, 2.0, 26.0]]);
+    }
 }

@@ -126,6 +126,11 @@ impl Method {
         Fit { recipe, ..fit.clone() }
     }
 
+    /// Whether it keeps the weights that are best on data held out: a neural SDE. The others keep the last ones.
+    pub fn keeps_best(self) -> bool {
+        self.baseline().is_none() && self != Method::DiffWgp
+    }
+
     /// What of a training concerns it: the rest is set to what it has always.
     pub fn fit(self, fit: &Fit) -> Fit {
         let mut fit = fit.clone();
@@ -136,7 +141,7 @@ impl Method {
             Method::Cubature => fit.keep = 1.0,
             Method::MonteCarlo | Method::Bmm | Method::BmmPlus => {}
             // Networks of their own, which have no dropout and begin at a point.
-            _ => (fit.keep, fit.init_var) = (1.0, 0.0),
+            _ => (fit.keep, fit.init_var, fit.look) = (1.0, 0.0, None),
         }
         fit
     }
@@ -151,6 +156,8 @@ impl Method {
         held_out: Option<&Dataset>,
         seed: u64,
     ) -> Result<Vec<Box<dyn Forecaster>>> {
+        let moved = protocol.fit.moved.map(|moved| moved.apply(data));
+        let data = moved.as_ref().unwrap_or(data);
         let samples = protocol.test_particles.last().copied().unwrap_or(2);
         let how = Training { rows: protocol.fit.horizon, adam: protocol.fit.train_options(seed) };
         if let Some((kind, stochastic)) = self.baseline() {

@@ -51,6 +51,13 @@ pub struct Scored {
     pub crps: Option<f64>,
 }
 
+impl Scored {
+    /// The NLL, or the MSE where there is no density.
+    pub fn likely(self) -> f64 {
+        self.nll.unwrap_or(self.mse)
+    }
+}
+
 impl Judge {
     /// Scores `law` against `x`.
     pub fn gaussian(&mut self, law: &Gaussian, x: &[f64]) -> Result<()> {

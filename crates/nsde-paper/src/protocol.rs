@@ -47,6 +47,8 @@ impl Protocol {
                 weight_decay: 0.0,
                 recipe: Recipe::Paper,
                 members: 1,
+                look: None,
+                moved: None,
             },
             // As many function evaluations as cubature has.
             train_particles: 2 * (2 * dim + 1),
@@ -157,8 +159,7 @@ pub fn evaluate_all(
     Ok(all)
 }
 
-/// What a search compares: trains `method` and scores it by [`Method::plain`] with the most particles. The NLL, or the
-/// MSE where there is no density; `None` if it diverged.
+/// What a search compares: trains `method` and scores it by [`Method::plain`] with the most particles; `None` if it diverged.
 pub fn trial(
     protocol: &Protocol,
     method: Method,
@@ -166,10 +167,10 @@ pub fn trial(
     held_out: Option<&Dataset>,
     test: &Dataset,
     seed: u64,
-) -> Result<Option<f64>> {
+) -> Result<Option<Scored>> {
     let tests = [Test { data: test, columns: None }];
     let found = evaluate_all(&[method.plain()], protocol, method, train, held_out, &tests, seed)?.remove(0);
-    Ok(found.last().map(|line| line.scored.nll.unwrap_or(line.scored.mse)))
+    Ok(found.last().map(|line| line.scored))
 }
 
 impl Forecast {

@@ -6,7 +6,7 @@ use crate::method::Method;
 use crate::outcome::{Outcome, number};
 use crate::run::Run;
 use crate::statistics::mean;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::Serialize;
 
 /// A training, and what it is called in the table.
@@ -18,11 +18,13 @@ pub struct Candidate {
     pub fit: Fit,
 }
 
-/// What a method is trained with.
+/// What was chosen for a method.
 #[derive(Clone, Debug, Serialize)]
 pub struct Choice {
-    method: Method,
-    chosen: Candidate,
+    /// The method.
+    pub method: Method,
+    /// What it is trained with.
+    pub chosen: Candidate,
     /// What was tried, with its score; lower is better, `None` if it diverged.
     #[serde(skip)]
     tried: Vec<(String, Option<f64>)>,
@@ -41,8 +43,23 @@ pub fn choose(
     candidates: impl Fn(Method) -> Vec<Candidate>,
     trial: impl Fn(Method, &Fit, usize) -> Result<Option<f64>> + Sync,
 ) -> Result<Vec<Choice>> {
+    let choices = choose_some(run, name, settings, &Method::COMMON, parts, candidates, trial)?;
+    ensure!(choices.len() == Method::COMMON.len(), "a part was chosen of what has none");
+    Ok(choices)
+}
+
+/// The same for these methods, but of those that the user did not choose only where all trials are finished.
+pub fn choose_some(
+    run: &Run,
+    name: &str,
+    settings: &impl Serialize,
+    methods: &[Method],
+    parts: usize,
+    candidates: impl Fn(Method) -> Vec<Candidate>,
+    trial: impl Fn(Method, &Fit, usize) -> Result<Option<f64>> + Sync,
+) -> Result<Vec<Choice>> {
     // The paper's own method first: an early look sees it.
-    let mut offers = Method::COMMON.map(|method| (method, distinct(method, candidates(method))));
+    let mut offers: Vec<_> = methods.iter().map(|m| (*m, distinct(*m, candidates(*m)))).collect();
     offers.reverse();
     let mut cells: Vec<(String, (Method, Fit, usize))> = Vec::new();
     for (method, offer) in offers.iter().filter(|(_, offer)| offer.len() > 1) {
@@ -53,15 +70,18 @@ pub fn choose(
             cells.extend((0..parts).map(cell));
         }
     }
-    let done =
-        run.cells(Order::Together, settings, &cells, |(method, fit, part)| trial(*method, fit, *part))?;
+    let chosen: Vec<bool> = cells.iter().map(|(_, (method, ..))| run.concerns(method.slug())).collect();
+    let done = run.chosen_cells(Order::Together, settings, &cells, &chosen, |(method, fit, part)| {
+        trial(*method, fit, *part)
+    })?;
     let mut done = done.iter();
     let mut choices = Vec::new();
     for (method, offer) in offers {
         let (mut tried, mut seconds) = (Vec::new(), 0.0);
         if offer.len() > 1 {
-            for candidate in &offer {
-                let of: Vec<_> = done.by_ref().take(parts).collect();
+            let all: Vec<_> = done.by_ref().take(parts * offer.len()).collect();
+            let Some(all) = all.into_iter().map(Option::as_ref).collect::<Option<Vec<_>>>() else { continue };
+            for (candidate, of) in offer.iter().zip(all.chunks(parts)) {
                 let scores: Option<Vec<f64>> = of.iter().map(|d| d.value).collect();
                 tried.push((candidate.label.clone(), scores.map(|s| mean(&s))));
                 seconds += of.iter().map(|d| d.seconds).sum::<f64>();
@@ -134,7 +154,8 @@ pub fn report(out: &mut Outcome<'_>, name: &str, about: &str, choices: &[Choice]
     };
     let header: Vec<&str> =
         std::iter::once("method").chain(labels.iter().copied()).chain(["chosen"]).collect();
-    out.table(&header, &rows(|x| format!("{x:.2}"), "–"));
+    let digits = |x: f64| if x.abs() < 1.0 { format!("{x:.3}") } else { format!("{x:.2}") };
+    out.table(&header, &rows(digits, "–"));
     out.data(name, about, &header, &rows(number, ""))
 }
 

@@ -71,6 +71,8 @@ fn run(run: &Run) -> Result<()> {
             weight_decay: 0.0,
             recipe: Recipe::Paper,
             members: 1,
+            look: None,
+            moved: None,
         },
         particles: run.size(10_000, 200),
         span: SPAN,

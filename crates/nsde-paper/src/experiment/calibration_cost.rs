@@ -74,6 +74,8 @@ fn run(run: &Run) -> Result<()> {
             weight_decay: 0.0,
             recipe: Recipe::Ours,
             members: 1,
+            look: None,
+            moved: None,
         },
         train_paths: run.size(128, 16),
         test_paths: run.size(512, 32),

@@ -88,6 +88,8 @@ fn run(run: &Run) -> Result<()> {
         weight_decay: 0.0,
         recipe: Recipe::Ours,
         members: 1,
+        look: None,
+        moved: None,
     };
     let splitting = Splitting::default();
     let settings = Settings {

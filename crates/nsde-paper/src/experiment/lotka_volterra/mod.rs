@@ -152,5 +152,5 @@ fn report(
         protocol.fit.horizon,
         ROWS - 1
     );
-    contest.finish_after(search::seconds(choices), &[], out, &about)
+    contest.finish(search::seconds(choices), &[], out, &about)
 }

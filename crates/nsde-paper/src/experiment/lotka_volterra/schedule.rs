@@ -5,6 +5,7 @@ use super::{Settings, TRAINED};
 use crate::fit::{Fit, Recipe};
 use crate::method::Method;
 use crate::outcome::Outcome;
+use crate::particles::Scored;
 use crate::protocol::trial;
 use crate::run::Run;
 use crate::search::{self, Candidate, Choice};
@@ -32,7 +33,8 @@ pub fn choose(run: &Run, settings: &Settings) -> Result<Vec<Choice>> {
     search::choose(run, "schedule", settings, runs, candidates, |method, fit, part| {
         let seed = OTHER_SEEDS + run.seed + part as u64;
         let data = data[part].get_or_init(|| settings.simulate(seed));
-        trial(&protocol.with(fit), method, &data.first_rows(TRAINED), None, data, seed)
+        let found = trial(&protocol.with(fit), method, &data.first_rows(TRAINED), None, data, seed)?;
+        Ok(found.map(Scored::likely))
     })
 }
 

@@ -5,6 +5,7 @@ use super::{Robot, pieces, rows};
 use crate::fit::{Fit, Recipe};
 use crate::method::Method;
 use crate::outcome::Outcome;
+use crate::particles::Scored;
 use crate::protocol::{Protocol, trial};
 use crate::run::Run;
 use crate::search::{self, Candidate, Choice};
@@ -67,7 +68,8 @@ pub fn choose(run: &Run, protocol: &Protocol, robot: &Robot) -> Result<Choices> 
         let candidates = |method| candidates(method, &fit);
         search::choose(run, name, &protocol, parts.len(), candidates, |method, fit, part| {
             let Part { train, held_out, test } = &parts[part];
-            trial(&protocol.with(fit), method, train, Some(held_out), test, run.seed)
+            let found = trial(&protocol.with(fit), method, train, Some(held_out), test, run.seed)?;
+            Ok(found.map(Scored::likely))
         })
     };
     let same = search(

@@ -212,5 +212,5 @@ fn report(
         again.runs,
         protocol.components
     );
-    contest.finish_after(choices.seconds(), &[again], out, &about)
+    contest.finish(choices.seconds(), &[again], out, &about)
 }
