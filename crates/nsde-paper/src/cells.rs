@@ -354,6 +354,16 @@ mod tests {
     }
 
     #[test]
+    fn a_method_is_concerned_by_its_name_and_its_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let concerns = |only: Option<&str>, method: &str| {
+            Run { only: only.map(Into::into), ..run(dir.path(), 1) }.concerns(method)
+        };
+        assert!(concerns(None, "bmm") && concerns(Some("bmm"), "bmm") && concerns(Some("bmm-run-3"), "bmm"));
+        assert!(!concerns(Some("bmm-plus"), "bmm") && !concerns(Some("bmm"), "bmm-plus"));
+    }
+
+    #[test]
     fn a_pack_brings_the_cells_back() {
         let dir = tempfile::tempdir().unwrap();
         let cells: Vec<(String, usize)> = (0..3).map(|i| (format!("cell-{i}"), i)).collect();

@@ -43,9 +43,8 @@ pub fn choose(
     candidates: impl Fn(Method) -> Vec<Candidate>,
     trial: impl Fn(Method, &Fit, usize) -> Result<Option<f64>> + Sync,
 ) -> Result<Vec<Choice>> {
-    let choices = choose_some(run, name, settings, &Method::COMMON, parts, candidates, trial)?;
-    ensure!(choices.len() == Method::COMMON.len(), "a part was chosen of what has none");
-    Ok(choices)
+    ensure!(run.only.is_none(), "--only: this experiment has no parts, its methods are searched together");
+    choose_some(run, name, settings, &Method::COMMON, parts, candidates, trial)
 }
 
 /// The same for these methods, but of those that the user did not choose only where all trials are finished.

@@ -2,7 +2,7 @@
 //! forecast.
 
 use super::{Air, TESTED, TRAINED, VALIDATED, YEAR};
-use crate::fit::{Fit, Moved};
+use crate::fit::{Fit, Moved, Recipe};
 use crate::method::Method;
 use crate::outcome::Outcome;
 use crate::particles::Scored;
@@ -44,14 +44,23 @@ fn candidates(method: Method, fit: &Fit, year: f64) -> Vec<Candidate> {
     let recipes = [(0.0, None), (1.0, None), (0.0, Some(moved)), (0.3, Some(moved))];
     let short = UPDATES.min(fit.steps);
     let steps = if method.keeps_best() { vec![short] } else { vec![short, fit.steps] };
-    let candidate = |steps: usize, (decay, moved): (f64, Option<Moved>)| Candidate {
-        label: format!(
-            "{}decay {decay}, {steps} updates",
-            if moved.is_some() { "years moved, " } else { "" }
-        ),
-        fit: Fit { weight_decay: decay, steps, moved, ..method.usual(fit) },
+    let candidate = |fit: &Fit, steps: usize, (decay, moved): (f64, Option<Moved>)| {
+        let words = [
+            if fit.recipe == Recipe::Ours { "our recipe" } else { "" },
+            if moved.is_some() { "years moved" } else { "" },
+            &format!("decay {decay}"),
+            &format!("{steps} updates"),
+        ];
+        let label = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(", ");
+        Candidate { label, fit: Fit { weight_decay: decay, steps, moved, ..fit.clone() } }
     };
-    steps.iter().flat_map(|steps| recipes.map(|recipe| candidate(*steps, recipe))).collect()
+    let all = |steps: &usize| recipes.map(|recipe| candidate(&method.usual(fit), *steps, recipe));
+    let mut list: Vec<Candidate> = steps.iter().flat_map(all).collect();
+    if method == Method::BmmPlus {
+        // What BMM has.
+        list.extend(recipes[2..].iter().map(|recipe| candidate(fit, short, *recipe)));
+    }
+    list
 }
 
 /// The training of every method that has one: of full length where the best weights are kept. BMM+ is an ensemble of what was tried as
@@ -75,7 +84,8 @@ pub fn report(out: &mut Outcome<'_>, choices: &[Choice]) -> Result<()> {
          is the NLL, with {PARTICLES} particles where a method samples, and the MSE where there is no density; the lowest wins. *Years moved*: the training \
          rows are there {} times, as they are and with `year` raised by one and by two in the copies, so that a model learns not to care about it. \
          A neural SDE keeps the best of its weights: its trials have {UPDATES} updates, its training then has all. The others keep the last ones, so their number \
-         is tried too. BMM+ is an ensemble of {MEMBERS}, tried as one.",
+         is tried too. BMM+ has our recipe (softplus diffusion, a rate of 3e-3, clipped gradients, averaged weights) or that of BMM, and is an ensemble of \
+         {MEMBERS}, tried as one.",
         COPIES + 1,
     ));
     search::report(out, "search", "what was tried, and what was chosen", choices)

@@ -178,8 +178,8 @@ fn report(
     out.text(&format!(
         "In standard units. A forecast of no change has MSE {:.2}, one of the training mean {:.2}. **The 34 columns have rank 30 at most:** \
          temperature, pressure, dew point and rain of Tiantan and Dongsi are the same measurements. A model that knew this would have an \
-         infinite likelihood; the NLL above is finite only because every model puts independent noise on each column. `year` is −1 or 1 in all training rows and 3 \
-         throughout the forecast, so every model extrapolates from its first step, and runs differ. The paper does not mention either.",
+         infinite likelihood; the NLL above is finite only because every model puts independent noise on each column. \
+         The paper does not mention it.",
         error(test, |_| test.series[0].values[..34].to_vec()),
         error(test, |_| average(train)),
     ));
