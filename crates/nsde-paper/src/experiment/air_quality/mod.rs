@@ -149,7 +149,8 @@ fn run(run: &Run) -> Result<()> {
             let protocol = settings.protocol.with(fit);
             evaluate_all(method.predictions(), &protocol, method, &train, Some(&held_out), &tests, seed)
         })?;
-    report(run, &settings, &choices, &contest, &train, &test)
+    let year = choice::stretches(run, &air);
+    report(run, &settings, &choices, &contest, [&train, &test, &year])
 }
 
 fn report(
@@ -157,8 +158,7 @@ fn report(
     settings: &Settings,
     choices: &[Choice],
     contest: &Contest<'_>,
-    train: &Dataset,
-    test: &Dataset,
+    [train, test, year]: [&Dataset; 3],
 ) -> Result<()> {
     let all = contest.comparison(0, "Air quality", "", published);
     let independent = contest.comparison(1, "Air quality, 30 columns", "-independent", |_| ["", ""]);
@@ -180,7 +180,7 @@ fn report(
          temperature, pressure, dew point and rain of Tiantan and Dongsi are the same measurements. A model that knew this would have an \
          infinite likelihood; the NLL above is finite only because every model puts independent noise on each column. \
          The paper does not mention it.",
-        error(test, |_| test.series[0].values[..34].to_vec()),
+        error(test, first),
         error(test, |_| average(train)),
     ));
     all.charts(&mut out)?;
@@ -198,7 +198,7 @@ fn report(
          seen** in a full run (same methods, same settings) before the first hour of 2016 was made the start of the main table; nothing \
          else was changed then.",
     );
-    choice::report(&mut out, choices)?;
+    choice::report(&mut out, choices, error(year, first))?;
     all.data(&mut out)?;
     independent.data(&mut out)?;
     eve.data(&mut out)?;
@@ -232,15 +232,21 @@ fn report(
     contest.finish(search::seconds(choices), &[], out, &about)
 }
 
-/// Mean squared error of a forecast over the rows that are scored.
-fn error(test: &Dataset, forecast: impl Fn(usize) -> Vec<f64>) -> f64 {
-    let values = &test.series[0].values;
-    let row = |n: usize| {
-        let x = &values[n * 34..(n + 1) * 34];
-        x.iter().zip(forecast(n)).map(|(x, m)| (x - m).powi(2)).sum::<f64>() / 34.0
-    };
-    let rows = test.series[0].rows();
-    (1..rows).map(row).sum::<f64>() / (rows - 1) as f64
+/// Mean squared error over the rows that are scored, of a forecast that stays where it is.
+fn error(test: &Dataset, forecast: impl Fn(&Series) -> Vec<f64>) -> f64 {
+    let mut squares = Vec::new();
+    for series in &test.series {
+        let still = forecast(series);
+        for x in series.values.chunks(still.len()).skip(1) {
+            squares.extend(x.iter().zip(&still).map(|(x, m)| (x - m).powi(2)));
+        }
+    }
+    mean(&squares)
+}
+
+/// The first row.
+fn first(series: &Series) -> Vec<f64> {
+    series.values[..series.values.len() / series.rows()].to_vec()
 }
 
 /// The mean of each column.
