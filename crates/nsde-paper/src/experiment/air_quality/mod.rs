@@ -15,6 +15,7 @@ use crate::statistics::mean;
 use anyhow::{Result, bail};
 use nsde::data::{Dataset, Series};
 use serde::Serialize;
+use std::iter::once;
 use std::ops::Range;
 
 /// This experiment.
@@ -72,19 +73,19 @@ impl Air {
         if columns.len() != 34 || rows.len() < TRAINED + TESTED {
             bail!("the table of air quality has {} columns and {} rows", columns.len(), rows.len());
         }
-        let units = Standard::new(&part(&columns, &rows, &[0..TRAINED]));
+        let units = Standard::new(&series(&columns, &rows, once(0..TRAINED)));
         Ok(Air { columns, rows, units })
     }
 
     /// A year, in standard units.
     fn year(&self) -> f64 {
-        let year = |row: usize| self.part(&[row..row + 1]).series[0].values[YEAR];
+        let year = |row: usize| self.part(row..row + 1).series[0].values[YEAR];
         year(TRAINED) - year(TRAINED - 1)
     }
 
-    /// Some ranges of rows, each a series.
-    fn part(&self, ranges: &[Range<usize>]) -> Dataset {
-        self.units.apply(&part(&self.columns, &self.rows, ranges))
+    /// A range of rows as one series.
+    fn part(&self, rows: Range<usize>) -> Dataset {
+        self.units.apply(&series(&self.columns, &self.rows, once(rows)))
     }
 
     /// What trains of these rows, and what chooses the weights: the last of them, in the year that is to be forecast. Without that
@@ -92,24 +93,25 @@ impl Air {
     fn training(&self, run: &Run, rows: Range<usize>) -> [Dataset; 2] {
         let rows = rows.end - run.size(rows.len(), 300)..rows.end;
         let cut = rows.end - run.size(VALIDATED, 50);
-        let mut held_out = self.part(&[cut..rows.end]);
+        let mut held_out = self.part(cut..rows.end);
         let years = held_out.series[0].values.iter_mut().skip(YEAR).step_by(self.columns.len());
         years.for_each(|year| *year += self.year());
-        [self.part(&[rows.start..cut]), held_out]
+        [self.part(rows.start..cut), held_out]
     }
 
     /// What is forecast from each of these rows.
     fn stretches(&self, run: &Run, starts: impl Iterator<Item = usize>) -> Dataset {
-        let ranges: Vec<_> = starts.map(|start| start..start + run.size(TESTED, 4)).collect();
-        self.part(&ranges)
+        let ranges = starts.map(|start| start..start + run.size(TESTED, 4));
+        self.units.apply(&series(&self.columns, &self.rows, ranges))
     }
 }
 
-fn part(columns: &[String], rows: &[Vec<f64>], ranges: &[Range<usize>]) -> Dataset {
-    let series = ranges.iter().map(|range| Series {
+/// Ranges of rows, each a series.
+fn series(columns: &[String], rows: &[Vec<f64>], ranges: impl Iterator<Item = Range<usize>>) -> Dataset {
+    let series = ranges.map(|range| Series {
         name: "air".into(),
         times: range.clone().map(|n| n as f64).collect(),
-        values: rows[range.clone()].concat(),
+        values: rows[range].concat(),
         inputs: Vec::new(),
     });
     dataset(columns, &[], series.collect())
@@ -133,8 +135,8 @@ fn run(run: &Run) -> Result<()> {
     }
     let settings = Settings { protocol, rows: run.size(TRAINED, 300) };
     let [train, held_out] = air.training(run, 0..TRAINED);
-    let test = air.stretches(run, [TRAINED].into_iter());
-    let eve = air.stretches(run, [TRAINED - 1].into_iter());
+    let test = air.stretches(run, once(TRAINED));
+    let eve = air.stretches(run, once(TRAINED - 1));
     let independent: Vec<usize> = (0..34).filter(|i| !REPEATED.contains(&air.columns[*i].as_str())).collect();
     let tests = [
         Test { data: &test, columns: None },
