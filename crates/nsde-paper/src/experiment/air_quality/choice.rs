@@ -19,7 +19,7 @@ const WEEK: usize = 168;
 /// Particles of a method that samples.
 const PARTICLES: usize = 128;
 /// Members of BMM+.
-pub const MEMBERS: usize = 3;
+const MEMBERS: usize = 3;
 /// Updates of a trial of a neural SDE.
 const UPDATES: usize = 1000;
 /// Copies of the training rows in later years.
