@@ -214,7 +214,7 @@ fn report(
          **The year.** `year` is −1 or 1 in all training rows, in standard units, and 3 throughout the test: every model extrapolates. On rows of 2014 \
          and 2015 we saw what that does. BMM, trained on 2014, forecast the last weeks of 2014 over 47 hours as well as before when its training went on, and 2015 ever worse \
          (one run, after 500 and 3000 updates: an MSE of 0.67 and 0.73 on the former, 1.07 and 2.03 on the latter, of which the hour of the day had 0.9 and 5.3), while \
-         with weight decay of 1, or with copies of the rows in later years, it stayed near 1 on both. So such copies, and weight decay, are tried for every method, as said below, and the rows that choose the weights of a neural \
+         with weight decay of 1, or with copies of the rows in later years, it stayed near 1 on 2015 (single runs of a program that was not kept; the table of the search below has what a command repeats). So such copies, and weight decay, are tried for every method, as said below, and the rows that choose the weights of a neural \
          SDE have their `year` raised by one: kept are those that forecast these rows best over {} hours, by their NLL (NODE: MSE), of {} looks. LSTM, Transformer and \
          diffWGP keep the last weights.\n\n\
          **Test scores that were seen before:** earlier versions of this page had none of this, and chose weights by forecasts over {} hours. With a rate that \
