@@ -1,7 +1,7 @@
 //! What the paper leaves open of the training on the air of Beijing, chosen as the test is made, a year earlier: 2014 trains, and 2015 is
 //! forecast.
 
-use super::{Air, TESTED, TRAINED, VALIDATED, YEAR};
+use super::{Air, TESTED, TRAINED, VALIDATED, WEEK, YEAR};
 use crate::fit::{Fit, Moved, Recipe};
 use crate::method::Method;
 use crate::outcome::Outcome;
@@ -14,8 +14,6 @@ use nsde::data::Dataset;
 
 /// Hours of 2014.
 const FIRST: usize = 8_760;
-/// Hours between the starts of the stretches that are forecast: a week.
-const WEEK: usize = 168;
 /// Particles of a method that samples.
 const PARTICLES: usize = 128;
 /// Members of BMM+.
@@ -46,29 +44,37 @@ pub fn choose(run: &Run, protocol: &Protocol, air: &Air) -> Result<Vec<Choice>> 
 /// What is tried. A neural SDE keeps its best weights, and has short trials; the others keep the last, and have whole ones.
 fn candidates(method: Method, fit: &Fit, year: f64) -> Vec<Candidate> {
     let steps = if method.keeps_best() { UPDATES.min(fit.steps) } else { fit.steps };
-    let moved = Some(Moved { column: YEAR, by: year, copies: COPIES });
-    let candidate = |fit: &Fit, moved: Option<Moved>, decay: f64| {
-        let words = [
-            if fit.recipe == Recipe::Ours { "our recipe" } else { "" },
-            if moved.is_some() { "years moved" } else { "rows as they are" },
-            &if decay > 0.0 { format!("decay {decay}") } else { String::new() },
-        ];
-        let label = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(", ");
-        Candidate { label, fit: Fit { weight_decay: decay, steps, moved, ..fit.clone() } }
-    };
-    let first = if method == Method::BmmPlus {
-        candidate(&method.usual(fit), moved, 0.0)
+    let moved = Fit { steps, moved: Some(Moved { column: YEAR, by: year, copies: COPIES }), ..fit.clone() };
+    let decayed = Fit { weight_decay: 0.3, ..moved.clone() };
+    let dropped = |rate: f64, fit: &Fit| Fit { keep: 1.0 - rate, ..fit.clone() };
+    let list = if method == Method::BmmPlus {
+        let long = Fit { horizon: fit.look.unwrap_or(fit.horizon), ..moved.clone() };
+        vec![method.usual(&moved), moved, decayed, long.clone(), dropped(0.05, &long)]
     } else {
-        candidate(fit, None, 0.0)
+        let few = [0.1, 0.05].map(|rate| dropped(rate, &moved));
+        [Fit { steps, ..fit.clone() }, moved, decayed].into_iter().chain(few).collect()
     };
-    vec![first, candidate(fit, moved, 0.0), candidate(fit, moved, 0.3)]
+    list.into_iter().map(|tried| Candidate { label: label(&tried, fit), fit: tried }).collect()
 }
 
-/// The training of every method that has one, of full length. BMM+ is an ensemble of what was tried as one.
+/// What is tried, in words: how it differs from `fit`.
+fn label(tried: &Fit, fit: &Fit) -> String {
+    let words = [
+        (tried.recipe == Recipe::Ours).then(|| "our recipe".to_owned()),
+        Some(if tried.moved.is_some() { "years moved" } else { "rows as they are" }.into()),
+        (tried.weight_decay > 0.0).then(|| format!("decay {}", tried.weight_decay)),
+        (tried.horizon != fit.horizon).then(|| format!("horizon {}", tried.horizon)),
+        (tried.keep != fit.keep).then(|| format!("dropout {:.2}", 1.0 - tried.keep)),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The training of every method that has one, of full length but for long snippets. BMM+ is an ensemble of what was tried as one.
 pub fn trainings(choices: &[Choice], fit: &Fit) -> Vec<(Method, Fit)> {
     let training = |Choice { method, chosen, .. }: &Choice| {
         let members = if *method == Method::BmmPlus { MEMBERS } else { 1 };
-        (*method, Fit { members, steps: fit.steps, ..chosen.fit.clone() })
+        let steps = if chosen.fit.horizon > fit.horizon { chosen.fit.steps } else { fit.steps };
+        (*method, Fit { members, steps, ..chosen.fit.clone() })
     };
     choices.iter().map(training).collect()
 }
