@@ -199,7 +199,7 @@ fn report(
     many.table(&mut out, None);
     out.text(&format!(
         "The same models, asked for {} stretches of {TESTED} hours, from the first hour of every week of 2016; the first of them is that of the paper. Two days say \
-         little about a method: these are what we would choose by. A forecast of no change has MSE {:.2}.",
+         little about a method, a hundred say more. Nothing was chosen by them. A forecast of no change has MSE {:.2}.",
         settings.weeks,
         error(weeks, first),
     ));
