@@ -30,7 +30,7 @@ const DEALT: u64 = 1 << 20;
 
 /// What is compared: a set, the splits whose training rows are used, and the parts of each that judge.
 const COMPARED: [(&str, usize, usize); 4] =
-    [("energy", 3, 2), ("wine_red", 5, 2), ("power", 3, 1), ("protein", 1, 1)];
+    [("energy", 3, 2), ("wine_red", 10, 2), ("power", 3, 1), ("protein", 1, 1)];
 
 /// A recipe, and what it is called.
 #[derive(Clone, Serialize)]
