@@ -43,6 +43,36 @@ pub struct Fit {
     /// A column that a model should not care about, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved: Option<Moved>,
+    /// Whether it is trained again, on the rows held out too, for as many updates as were best, see [`Rows::whole`].
+    #[serde(skip_serializing_if = "is_false")]
+    pub again: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// What a training has.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// What it learns from.
+    pub train: &'a Dataset,
+    /// What chooses the weights, if they are chosen: else the last are kept.
+    pub held_out: Option<&'a Dataset>,
+    /// All of them, for those that are trained again.
+    pub whole: Option<&'a Dataset>,
+}
+
+impl<'a> Rows<'a> {
+    /// All rows train.
+    pub fn all(train: &'a Dataset) -> Self {
+        Rows { train, held_out: None, whole: None }
+    }
+
+    /// The rows `held_out` choose the weights.
+    pub fn validated(train: &'a Dataset, held_out: &'a Dataset) -> Self {
+        Rows { train, held_out: Some(held_out), whole: None }
+    }
 }
 
 /// The training rows are there again, with one column moved on a little further in every copy.
@@ -87,32 +117,15 @@ pub enum Recipe {
 impl Fit {
     /// Fits to `data` by the kernel of `options`; a neural ODE by least squares, else by likelihood.
     pub fn train(&self, data: &Dataset, options: Options, seed: u64) -> Result<NeuralSde> {
-        self.train_validated(data, None, options, seed)
+        self.train_rows(Rows::all(data), options, seed)
     }
 
-    /// The same, but keeps the weights that are best on the data `held_out`, if there are any.
-    pub fn train_validated(
-        &self,
-        data: &Dataset,
-        held_out: Option<&Dataset>,
-        options: Options,
-        seed: u64,
-    ) -> Result<NeuralSde> {
-        let dim = data.dim();
-        let objective = match self.noise_hidden {
-            Some(_) => Objective::Likelihood,
-            None => Objective::SquaredError,
-        };
-        let scaling = Scaling::new(vec![0.0; dim], vec![1.0; dim])?;
-        let cut =
-            WindowOptions { horizon: self.horizon, max_dt: self.dt, init_var: self.init_var, stride: 1 };
-        let sde = self.networks(data, seed)?;
-        let horizons = [self.horizon];
-        let task =
-            ForecastTask::new(sde, options, objective, data, held_out, &scaling, None, &horizons, &cut)?;
+    /// The same, but keeps the weights that are best on the rows held out, if there are any, or is trained again for as long.
+    pub fn train_rows(&self, rows: Rows<'_>, options: Options, seed: u64) -> Result<NeuralSde> {
+        let task = self.task(rows.train, rows.held_out, options, seed)?;
         let how = self.train_options(seed);
         let mut state = TrainState::new(task.parameters());
-        let long = held_out.zip(self.look).map(|(held_out, rows)| Look {
+        let long = rows.held_out.zip(self.look).map(|(held_out, rows)| Look {
             task: &task,
             options,
             held_out,
@@ -123,7 +136,35 @@ impl Fit {
         });
         let looked: &dyn Task = long.as_ref().map_or(&task, |long| long);
         while advance(looked, &how, task.stages(), &mut state)? != Progress::Done {}
+        let best = state.best_score.map(|(_, step)| step);
+        let Some((whole, best)) = rows.whole.zip(best).filter(|_| self.again) else {
+            return Ok(task.sde(state.result())?);
+        };
+        let task = self.task(whole, None, options, seed)?;
+        let mut state = TrainState::new(task.parameters());
+        while state.step < best && advance(&task, &how, task.stages(), &mut state)? != Progress::Done {}
         Ok(task.sde(state.result())?)
+    }
+
+    /// What Adam works on: windows of `data`.
+    fn task(
+        &self,
+        data: &Dataset,
+        held_out: Option<&Dataset>,
+        options: Options,
+        seed: u64,
+    ) -> Result<ForecastTask> {
+        let dim = data.dim();
+        let objective = match self.noise_hidden {
+            Some(_) => Objective::Likelihood,
+            None => Objective::SquaredError,
+        };
+        let scaling = Scaling::new(vec![0.0; dim], vec![1.0; dim])?;
+        let cut =
+            WindowOptions { horizon: self.horizon, max_dt: self.dt, init_var: self.init_var, stride: 1 };
+        let sde = self.networks(data, seed)?;
+        let horizons = [self.horizon];
+        Ok(ForecastTask::new(sde, options, objective, data, held_out, &scaling, None, &horizons, &cut)?)
     }
 
     /// How Adam goes.

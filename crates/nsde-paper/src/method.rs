@@ -1,7 +1,7 @@
 //! The methods of Table 4, each fitted by one call and asked in one way.
 
 use crate::baseline::{self, Kind, Training, Wishart};
-use crate::fit::{Fit, Recipe};
+use crate::fit::{Fit, Recipe, Rows};
 use crate::forecast::Sde;
 use crate::protocol::{Forecast, Forecaster, Protocol};
 use anyhow::Result;
@@ -146,18 +146,20 @@ impl Method {
         fit
     }
 
-    /// Fits it to `data`, and returns these ways to predict with it. A neural SDE keeps the weights that are best on
-    /// the data `held_out`, if there are any.
+    /// Fits it to `rows`, and returns these ways to predict with it. A neural SDE keeps the weights that are best on the rows held
+    /// out, if there are any; the others, whose last weights are kept, never see these unless all rows are asked for.
     pub fn train(
         self,
         predictions: &[&'static str],
         protocol: &Protocol,
-        data: &Dataset,
-        held_out: Option<&Dataset>,
+        rows: Rows<'_>,
         seed: u64,
     ) -> Result<Vec<Box<dyn Forecaster>>> {
-        let moved = protocol.fit.moved.map(|moved| moved.apply(data));
-        let data = moved.as_ref().unwrap_or(data);
+        let moved = protocol.fit.moved;
+        let apply = |data: &Dataset| moved.map_or_else(|| data.clone(), |moved| moved.apply(data));
+        let train = apply(rows.train);
+        let whole = rows.whole.filter(|_| protocol.fit.again).map(apply);
+        let data = whole.as_ref().unwrap_or(&train);
         let samples = protocol.test_particles.last().copied().unwrap_or(2);
         let how = Training { rows: protocol.fit.horizon, adam: protocol.fit.train_options(seed) };
         if let Some((kind, stochastic)) = self.baseline() {
@@ -175,7 +177,8 @@ impl Method {
         };
         let options = Options { method: kernel, precision: Precision::F32, ..Options::default() };
         let seeds = (0..fit.members as u64).map(|member| seed + MEMBER * member);
-        let train = |seed| fit.train_validated(data, held_out, options, seed);
+        let rows = Rows { train: &train, whole: whole.as_ref(), ..rows };
+        let train = |seed| fit.train_rows(rows, options, seed);
         let members = seeds.map(train).collect::<Result<Vec<_>>>()?;
         let predict = |name: &&'static str| -> Result<Box<dyn Forecaster>> {
             Ok(Box::new(Sde::new(name, &members, &fit, protocol.components, samples, seed)?))

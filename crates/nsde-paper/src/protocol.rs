@@ -1,7 +1,7 @@
 //! The protocol of a forecasting experiment (Sec. 6.4), in one place: what is learned from, how long, and what
 //! is scored. Methods are exchangeable: see [`Method`].
 
-use crate::fit::{Fit, Recipe};
+use crate::fit::{Fit, Recipe, Rows};
 use crate::method::Method;
 use crate::particles::{Judge, Scored, moments};
 use crate::statistics::deviation;
@@ -49,6 +49,7 @@ impl Protocol {
                 members: 1,
                 look: None,
                 moved: None,
+                again: false,
             },
             // As many function evaluations as cubature has.
             train_particles: 2 * (2 * dim + 1),
@@ -120,21 +121,19 @@ pub fn evaluate(
     seed: u64,
 ) -> Result<Vec<Line>> {
     let tests = [Test { data: test, columns: None }];
-    Ok(evaluate_all(method.predictions(), protocol, method, train, None, &tests, seed)?.remove(0))
+    Ok(evaluate_all(method.predictions(), protocol, method, Rows::all(train), &tests, seed)?.remove(0))
 }
 
-/// The same for some ways to predict and several tests of one training, with weights chosen on the data `held_out`: the
-/// lines of each test.
+/// The same for some ways to predict and several tests of one training: the lines of each test.
 pub fn evaluate_all(
     predictions: &[&'static str],
     protocol: &Protocol,
     method: Method,
-    train: &Dataset,
-    held_out: Option<&Dataset>,
+    rows: Rows<'_>,
     tests: &[Test<'_>],
     seed: u64,
 ) -> Result<Vec<Vec<Line>>> {
-    let forecasters = match method.train(predictions, protocol, train, held_out, seed) {
+    let forecasters = match method.train(predictions, protocol, rows, seed) {
         Ok(forecasters) => forecasters,
         Err(error) => match error.downcast_ref::<nsde::Error>() {
             Some(nsde::Error::Training { .. }) => Vec::new(),
@@ -163,13 +162,12 @@ pub fn evaluate_all(
 pub fn trial(
     protocol: &Protocol,
     method: Method,
-    train: &Dataset,
-    held_out: Option<&Dataset>,
+    rows: Rows<'_>,
     test: &Dataset,
     seed: u64,
 ) -> Result<Option<Scored>> {
     let tests = [Test { data: test, columns: None }];
-    let found = evaluate_all(&[method.plain()], protocol, method, train, held_out, &tests, seed)?.remove(0);
+    let found = evaluate_all(&[method.plain()], protocol, method, rows, &tests, seed)?.remove(0);
     Ok(found.last().map(|line| line.scored))
 }
 

@@ -73,6 +73,7 @@ fn run(run: &Run) -> Result<()> {
             members: 1,
             look: None,
             moved: None,
+            again: false,
         },
         particles: run.size(10_000, 200),
         span: SPAN,

@@ -76,6 +76,7 @@ fn run(run: &Run) -> Result<()> {
             members: 1,
             look: None,
             moved: None,
+            again: false,
         },
         train_paths: run.size(128, 16),
         test_paths: run.size(512, 32),

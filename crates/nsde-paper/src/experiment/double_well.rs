@@ -90,6 +90,7 @@ fn run(run: &Run) -> Result<()> {
         members: 1,
         look: None,
         moved: None,
+        again: false,
     };
     let splitting = Splitting::default();
     let settings = Settings {

@@ -2,7 +2,7 @@
 //! forecast.
 
 use super::{Air, TESTED, TRAINED, VALIDATED, WEEK, YEAR};
-use crate::fit::{Fit, Moved, Recipe};
+use crate::fit::{Fit, Moved, Recipe, Rows};
 use crate::method::Method;
 use crate::outcome::Outcome;
 use crate::particles::Scored;
@@ -32,11 +32,12 @@ pub fn stretches(run: &Run, air: &Air) -> Dataset {
 pub fn choose(run: &Run, protocol: &Protocol, air: &Air) -> Result<Vec<Choice>> {
     let mut protocol = protocol.clone();
     protocol.test_particles = vec![run.size(PARTICLES, 40)];
-    let [train, held_out] = air.training(run, 0..FIRST);
+    let [train, held_out, whole] = air.training(run, 0..FIRST);
+    let rows = Rows { train: &train, held_out: Some(&held_out), whole: Some(&whole) };
     let test = stretches(run, air);
     let candidates = |method| candidates(method, &protocol.fit, air.year());
     search::choose_some(run, "search", &protocol, &Method::ALL, 1, candidates, |method, fit, _| {
-        let found = trial(&protocol.with(fit), method, &train, Some(&held_out), &test, run.seed)?;
+        let found = trial(&protocol.with(fit), method, rows, &test, run.seed)?;
         Ok(found.map(Scored::likely))
     })
 }
@@ -46,6 +47,7 @@ fn candidates(method: Method, fit: &Fit, year: f64) -> Vec<Candidate> {
     let steps = if method.keeps_best() { UPDATES.min(fit.steps) } else { fit.steps };
     let moved = Fit { steps, moved: Some(Moved { column: YEAR, by: year, copies: COPIES }), ..fit.clone() };
     let decayed = Fit { weight_decay: 0.3, ..moved.clone() };
+    let again = Fit { again: true, ..moved.clone() };
     let dropped = |rate: f64, fit: &Fit| Fit { keep: 1.0 - rate, ..fit.clone() };
     let list: Vec<Fit> = if method == Method::BmmPlus {
         let long = Fit { horizon: fit.look.unwrap_or(fit.horizon), ..moved.clone() };
@@ -56,7 +58,7 @@ fn candidates(method: Method, fit: &Fit, year: f64) -> Vec<Candidate> {
         let rates = [0.1, 0.05, 0.3, 0.4].map(|rate| dropped(rate, &moved));
         [Fit { steps, ..fit.clone() }, moved, decayed].into_iter().chain(rates).collect()
     };
-    list.into_iter().map(|tried| Candidate { label: label(&tried, fit), fit: tried }).collect()
+    list.into_iter().chain([again]).map(|tried| Candidate { label: label(&tried, fit), fit: tried }).collect()
 }
 
 /// What is tried, in words: how it differs from `fit`.
@@ -67,6 +69,7 @@ fn label(tried: &Fit, fit: &Fit) -> String {
         (tried.weight_decay > 0.0).then(|| format!("decay {}", tried.weight_decay)),
         (tried.horizon != fit.horizon).then(|| format!("horizon {}", tried.horizon)),
         (tried.keep != fit.keep).then(|| format!("dropout {:.2}", 1.0 - tried.keep)),
+        tried.again.then(|| "all rows".into()),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

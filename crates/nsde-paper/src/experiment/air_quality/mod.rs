@@ -4,7 +4,7 @@ mod choice;
 
 use super::Experiment;
 use crate::contest::Contest;
-use crate::fit::Recipe;
+use crate::fit::{Recipe, Rows};
 use crate::method::Method;
 use crate::outcome::Outcome;
 use crate::protocol::{Protocol, Test, evaluate_all};
@@ -93,15 +93,15 @@ impl Air {
         self.units.apply(&series(&self.columns, &self.rows, once(rows)))
     }
 
-    /// What trains of these rows, and what chooses the weights: the last of them, in the year that is to be forecast. Without that
-    /// nobody would see what a model makes of a year that it was not trained on.
-    fn training(&self, run: &Run, rows: Range<usize>) -> [Dataset; 2] {
+    /// What trains of these rows, what chooses the weights, and all of them. The last rows choose, in the year that is to be forecast:
+    /// without that nobody would see what a model makes of a year that it was not trained on.
+    fn training(&self, run: &Run, rows: Range<usize>) -> [Dataset; 3] {
         let rows = rows.end - run.size(rows.len(), 300)..rows.end;
         let cut = rows.end - run.size(VALIDATED, 50);
         let mut held_out = self.part(cut..rows.end);
         let years = held_out.series[0].values.iter_mut().skip(YEAR).step_by(self.columns.len());
         years.for_each(|year| *year += self.year());
-        [self.part(rows.start..cut), held_out]
+        [self.part(rows.start..cut), held_out, self.part(rows)]
     }
 
     /// What is forecast from each of these rows.
@@ -139,7 +139,7 @@ fn run(run: &Run) -> Result<()> {
         protocol.test_particles = vec![2, 4];
     }
     let settings = Settings { protocol, rows: run.size(TRAINED, 300), weeks: run.size(WEEKS, 2) };
-    let [train, held_out] = air.training(run, 0..TRAINED);
+    let [train, held_out, whole] = air.training(run, 0..TRAINED);
     let test = air.stretches(run, once(TRAINED));
     let eve = air.stretches(run, once(TRAINED - 1));
     let weeks = air.stretches(run, (TRAINED..).step_by(WEEK).take(settings.weeks));
@@ -151,12 +151,13 @@ fn run(run: &Run) -> Result<()> {
         Test { data: &weeks, columns: None },
     ];
 
+    let rows = Rows { train: &train, held_out: Some(&held_out), whole: Some(&whole) };
     let choices = choice::choose(run, &settings.protocol, &air)?;
     let trainings = choice::trainings(&choices, &settings.protocol.fit);
     let contest =
         Contest::hold_searched(run, &trainings, &settings.protocol, &settings, |method, fit, seed| {
             let protocol = settings.protocol.with(fit);
-            evaluate_all(method.predictions(), &protocol, method, &train, Some(&held_out), &tests, seed)
+            evaluate_all(method.predictions(), &protocol, method, rows, &tests, seed)
         })?;
     let year = choice::stretches(run, &air);
     report(run, &settings, &choices, &contest, [&train, &test, &weeks, &year])

@@ -2,7 +2,7 @@
 //! than those it is scored on.
 
 use super::{Settings, TRAINED};
-use crate::fit::{Fit, Recipe};
+use crate::fit::{Fit, Recipe, Rows};
 use crate::method::Method;
 use crate::outcome::Outcome;
 use crate::particles::Scored;
@@ -33,7 +33,7 @@ pub fn choose(run: &Run, settings: &Settings) -> Result<Vec<Choice>> {
     search::choose(run, "schedule", settings, runs, candidates, |method, fit, part| {
         let seed = OTHER_SEEDS + run.seed + part as u64;
         let data = data[part].get_or_init(|| settings.simulate(seed));
-        let found = trial(&protocol.with(fit), method, &data.first_rows(TRAINED), None, data, seed)?;
+        let found = trial(&protocol.with(fit), method, Rows::all(&data.first_rows(TRAINED)), data, seed)?;
         Ok(found.map(Scored::likely))
     })
 }

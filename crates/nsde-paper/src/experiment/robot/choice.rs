@@ -2,7 +2,7 @@
 //! recordings only.
 
 use super::{Robot, pieces, rows};
-use crate::fit::{Fit, Recipe};
+use crate::fit::{Fit, Recipe, Rows};
 use crate::method::Method;
 use crate::outcome::Outcome;
 use crate::particles::Scored;
@@ -68,7 +68,7 @@ pub fn choose(run: &Run, protocol: &Protocol, robot: &Robot) -> Result<Choices> 
         let candidates = |method| candidates(method, &fit);
         search::choose(run, name, &protocol, parts.len(), candidates, |method, fit, part| {
             let Part { train, held_out, test } = &parts[part];
-            let found = trial(&protocol.with(fit), method, train, Some(held_out), test, run.seed)?;
+            let found = trial(&protocol.with(fit), method, Rows::validated(train, held_out), test, run.seed)?;
             Ok(found.map(Scored::likely))
         })
     };

@@ -5,6 +5,7 @@ mod source;
 
 use super::Experiment;
 use crate::contest::Contest;
+use crate::fit::Rows;
 use crate::method::Method;
 use crate::outcome::Outcome;
 use crate::protocol::{Protocol, Test, evaluate_all};
@@ -71,8 +72,7 @@ fn run(run: &Run) -> Result<()> {
                     method.predictions(),
                     &protocol,
                     method,
-                    &train,
-                    Some(&held_out),
+                    Rows::validated(&train, &held_out),
                     &[test],
                     seed,
                 )?);
@@ -91,7 +91,14 @@ fn run(run: &Run) -> Result<()> {
         |method, seed| {
             let protocol = settings.protocol.with(&fit(method));
             let test = &tests[1..];
-            evaluate_all(method.predictions(), &protocol, method, &train, Some(&held_out), test, seed)
+            evaluate_all(
+                method.predictions(),
+                &protocol,
+                method,
+                Rows::validated(&train, &held_out),
+                test,
+                seed,
+            )
         },
     )?;
     report(
