@@ -234,8 +234,29 @@ fn increments(data: &Dataset) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Protocol;
     use crate::standard::dataset;
     use nsde::data::Series;
+
+    /// A sawtooth of two columns.
+    fn rows(count: usize) -> Dataset {
+        let values = (0..count).flat_map(|n| [n as f64 % 5.0, 1.0 - n as f64 % 3.0]).collect();
+        let times = (0..count).map(|n| n as f64).collect();
+        let series = Series { name: "a".into(), times, values, inputs: Vec::new() };
+        dataset(&["x".into(), "y".into()], &[], vec![series])
+    }
+
+    #[test]
+    fn what_is_trained_again_sees_all_rows_and_is_trained_as_long() {
+        let (train, held_out, whole) = (rows(20), rows(8), rows(28));
+        let usual = Fit { steps: 3, ..Protocol::new(2, 1.0, 4, 2, 1..4).fit };
+        let again = Fit { again: true, ..usual.clone() };
+        let rows = Rows { train: &train, held_out: Some(&held_out), whole: Some(&whole) };
+        let trained = |fit: &Fit| fit.train_rows(rows, Options::default(), 1).unwrap();
+        // So few updates are looked at once, after the last: the best are all of them.
+        assert_eq!(trained(&again), usual.train(&whole, Options::default(), 1).unwrap());
+        assert_ne!(trained(&again), trained(&usual));
+    }
 
     #[test]
     fn a_column_moves_on_with_every_copy() {

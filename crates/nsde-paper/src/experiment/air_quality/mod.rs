@@ -226,7 +226,7 @@ fn report(
     many.data(&mut out)?;
     let fit = &settings.protocol.fit;
     let about = format!(
-        "Protocol: hourly rows of 2014 and 2015 train, all but the last {VALIDATED}. One forecast from the first hour \
+        "Protocol: hourly rows of 2014 and 2015 train; the last {VALIDATED} choose the weights, and train only where the search says *all rows*. One forecast from the first hour \
          of 2016 is scored on those that follow, up to the {TESTED}th. Columns are \
          standardised by 2014 and 2015. Hidden layers of 100, batch 16, horizon {}, {} updates of Adam at a rate that rises to 1e-3 and falls like a cosine (what \
          `lotka-volterra` found better for every method), one Euler step of Δt = 1 per hour, dropout rate 0.2 or what the search says (none for NODE and cubature), `Σ₀ = 1e-6 I`. The \
