@@ -62,7 +62,10 @@ fn candidates(run: &Run, set: &Set, usual: &Search) -> Vec<Candidate> {
         going("going on, a third of the rate", Some(0.3)),
     ];
     match set.slug {
-        "wine_red" => goings.to_vec(),
+        "wine_red" => {
+            let rates = &usual.rates;
+            goings.into_iter().chain([0.2, 0.3, 0.4].map(|blur| tried(rates, blur, usual))).collect()
+        }
         "power" => {
             goings.into_iter().chain([tried(&[0.0], 0.05, usual), tried(&[0.0], 0.1, usual)]).collect()
         }
