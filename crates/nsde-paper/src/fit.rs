@@ -46,6 +46,9 @@ pub struct Fit {
     /// Whether it is trained again, on the rows held out too, for as many updates as were best, see [`Rows::whole`].
     #[serde(skip_serializing_if = "is_false")]
     pub again: bool,
+    /// Peak of the learning rate, where it is not that of the recipe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -176,7 +179,7 @@ impl Fit {
             seed,
             ..TrainOptions::default()
         };
-        match self.recipe {
+        let usual = match self.recipe {
             Recipe::Ours => shared,
             Recipe::Paper | Recipe::Falling => TrainOptions {
                 rate: 1e-3,
@@ -185,7 +188,8 @@ impl Fit {
                 average: 0.0,
                 ..shared
             },
-        }
+        };
+        TrainOptions { rate: self.rate.unwrap_or(usual.rate), ..usual }
     }
 
     fn networks(&self, data: &Dataset, seed: u64) -> Result<NeuralSde> {

@@ -143,6 +143,9 @@ impl Method {
             // Networks of their own, which have no dropout and begin at a point.
             _ => (fit.keep, fit.init_var, fit.look) = (1.0, 0.0, None),
         }
+        if self == Method::DiffWgp {
+            fit.rate = None; // It has that of its authors.
+        }
         fit
     }
 

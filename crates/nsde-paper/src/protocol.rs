@@ -50,6 +50,7 @@ impl Protocol {
                 look: None,
                 moved: None,
                 again: false,
+                rate: None,
             },
             // As many function evaluations as cubature has.
             train_particles: 2 * (2 * dim + 1),

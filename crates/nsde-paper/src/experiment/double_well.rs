@@ -91,6 +91,7 @@ fn run(run: &Run) -> Result<()> {
         look: None,
         moved: None,
         again: false,
+        rate: None,
     };
     let splitting = Splitting::default();
     let settings = Settings {

@@ -52,7 +52,8 @@ fn effort(run: &Run, set: &Set) -> Effort {
         "energy" => (blurred(0.02, search(2000, 5e-3, &[0.02])), search(2000, 5e-3, &[0.0, 0.02])),
         "concrete" => (blurred(0.15, search(2000, 1e-2, &[0.1])), search(2000, 1e-2, &[0.2])),
         "wine_red" => {
-            (going_on(1.0, from(1.0, search(1000, 5e-3, &[0.2]))), from(1.0, search(1000, 5e-3, &[0.2])))
+            let wide = from(1.0, search(1000, 5e-3, &[0.2]));
+            (blurred(0.2, going_on(1.0, wide.clone())), wide)
         }
         "kin8nm" => (search(5000, 5e-3, &[0.0, 0.02]), search(3000, 5e-3, &[0.0])),
         "power" => (going_on(0.3, search(10_000, 1e-2, &[0.0, 0.02])), search(10_000, 1e-2, &[0.0])),
