@@ -50,6 +50,7 @@ impl Protocol {
                 look: None,
                 moved: None,
                 again: false,
+                noise: None,
                 rate: None,
             },
             // As many function evaluations as cubature has.

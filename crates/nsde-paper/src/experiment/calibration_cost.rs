@@ -77,6 +77,7 @@ fn run(run: &Run) -> Result<()> {
             look: None,
             moved: None,
             again: false,
+            noise: None,
             rate: None,
         },
         train_paths: run.size(128, 16),

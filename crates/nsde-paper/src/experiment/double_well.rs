@@ -91,6 +91,7 @@ fn run(run: &Run) -> Result<()> {
         look: None,
         moved: None,
         again: false,
+        noise: None,
         rate: None,
     };
     let splitting = Splitting::default();
