@@ -9,7 +9,6 @@ use nsde::train::{
 use nsde::{Diffusion, Layer, Network, NeuralSde, Options, Scaling};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use rand_distr::{Distribution, Normal};
 use serde::Serialize;
 
 /// Networks and training of a neural SDE, in the units of the data.
@@ -47,12 +46,6 @@ pub struct Fit {
     /// Whether it is trained again, on the rows held out too, for as many updates as were best, see [`Rows::whole`].
     #[serde(skip_serializing_if = "is_false")]
     pub again: bool,
-    /// Deviation of the noise on the rows that train, see [`blurred`]; a start is then as uncertain. The key has it only where there is some.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub noise: Option<f64>,
-    /// Peak of the learning rate, where it is not that of the recipe.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<f64>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -106,24 +99,6 @@ impl Moved {
         }
         out
     }
-}
-
-/// Copies of the rows with noise: enough that no noise is seen often.
-const COPIES: usize = 4;
-
-/// The rows a few times, each time with other normal noise of this deviation on all columns. Long forecasts leave the rows they were
-/// trained on; a model that has learned from rows beside them finds back.
-pub fn blurred(data: &Dataset, deviation: f64, seed: u64) -> Result<Dataset> {
-    let noise = Normal::new(0.0, deviation)?;
-    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (1 << 45));
-    let mut series = Vec::with_capacity(COPIES * data.series.len());
-    for _ in 0..COPIES {
-        for mut rows in data.series.iter().cloned() {
-            rows.values.iter_mut().for_each(|x| *x += noise.sample(&mut rng));
-            series.push(rows);
-        }
-    }
-    Ok(Dataset { series, ..data.clone() })
 }
 
 /// How the networks start and Adam goes.
@@ -201,7 +176,7 @@ impl Fit {
             seed,
             ..TrainOptions::default()
         };
-        let usual = match self.recipe {
+        match self.recipe {
             Recipe::Ours => shared,
             Recipe::Paper | Recipe::Falling => TrainOptions {
                 rate: 1e-3,
@@ -210,8 +185,7 @@ impl Fit {
                 average: 0.0,
                 ..shared
             },
-        };
-        TrainOptions { rate: self.rate.unwrap_or(usual.rate), ..usual }
+        }
     }
 
     fn networks(&self, data: &Dataset, seed: u64) -> Result<NeuralSde> {
@@ -282,26 +256,6 @@ mod tests {
         // So few updates are looked at once, after the last: the best are all of them.
         assert_eq!(trained(&again), usual.train(&whole, Options::default(), 1).unwrap());
         assert_ne!(trained(&again), trained(&usual));
-    }
-
-    #[test]
-    fn blurred_rows_lie_beside_the_rows_in_every_column() {
-        let data = rows(2000);
-        let all = blurred(&data, 0.3, 2).unwrap();
-        assert_eq!((all.series.len(), &all.series[0].times), (COPIES, &data.series[0].times));
-        for column in 0..2 {
-            let noise: Vec<f64> = all
-                .series
-                .iter()
-                .flat_map(|s| s.values.iter().zip(&data.series[0].values))
-                .skip(column)
-                .step_by(2)
-                .map(|(a, b)| a - b)
-                .collect();
-            let square = noise.iter().map(|e| e * e).sum::<f64>() / noise.len() as f64;
-            assert!((square - 0.09).abs() < 0.01, "{square}");
-        }
-        assert_ne!(all.series[0].values, all.series[1].values);
     }
 
     #[test]

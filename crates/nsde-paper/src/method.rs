@@ -1,7 +1,7 @@
 //! The methods of Table 4, each fitted by one call and asked in one way.
 
 use crate::baseline::{self, Kind, Training, Wishart};
-use crate::fit::{Fit, Recipe, Rows, blurred};
+use crate::fit::{Fit, Recipe, Rows};
 use crate::forecast::Sde;
 use crate::protocol::{Forecast, Forecaster, Protocol};
 use anyhow::Result;
@@ -155,16 +155,10 @@ impl Method {
         rows: Rows<'_>,
         seed: u64,
     ) -> Result<Vec<Box<dyn Forecaster>>> {
-        let Fit { moved, noise, again, .. } = protocol.fit;
-        let apply = |data: &Dataset| -> Result<Dataset> {
-            let data = moved.map_or_else(|| data.clone(), |moved| moved.apply(data));
-            match noise {
-                Some(noise) => blurred(&data, noise, seed),
-                None => Ok(data),
-            }
-        };
-        let train = apply(rows.train)?;
-        let whole = rows.whole.filter(|_| again).map(apply).transpose()?;
+        let moved = protocol.fit.moved;
+        let apply = |data: &Dataset| moved.map_or_else(|| data.clone(), |moved| moved.apply(data));
+        let train = apply(rows.train);
+        let whole = rows.whole.filter(|_| protocol.fit.again).map(apply);
         let data = whole.as_ref().unwrap_or(&train);
         let samples = protocol.test_particles.last().copied().unwrap_or(2);
         let how = Training { rows: protocol.fit.horizon, adam: protocol.fit.train_options(seed) };

@@ -50,8 +50,6 @@ impl Protocol {
                 look: None,
                 moved: None,
                 again: false,
-                noise: None,
-                rate: None,
             },
             // As many function evaluations as cubature has.
             train_particles: 2 * (2 * dim + 1),

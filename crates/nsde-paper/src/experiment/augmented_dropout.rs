@@ -74,8 +74,6 @@ fn run(run: &Run) -> Result<()> {
             look: None,
             moved: None,
             again: false,
-            noise: None,
-            rate: None,
         },
         particles: run.size(10_000, 200),
         span: SPAN,

@@ -77,8 +77,6 @@ fn run(run: &Run) -> Result<()> {
             look: None,
             moved: None,
             again: false,
-            noise: None,
-            rate: None,
         },
         train_paths: run.size(128, 16),
         test_paths: run.size(512, 32),

@@ -91,8 +91,6 @@ fn run(run: &Run) -> Result<()> {
         look: None,
         moved: None,
         again: false,
-        noise: None,
-        rate: None,
     };
     let splitting = Splitting::default();
     let settings = Settings {

@@ -9,10 +9,10 @@ use crate::method::Method;
 use crate::outcome::Outcome;
 use crate::protocol::{Protocol, Test, evaluate_all};
 use crate::run::Run;
+use crate::search::{self, Choice};
 use crate::standard::{Standard, dataset};
 use crate::statistics::mean;
 use anyhow::{Result, bail};
-use choice::Choices;
 use nsde::data::{Dataset, Series};
 use serde::Serialize;
 use std::iter::once;
@@ -152,8 +152,8 @@ fn run(run: &Run) -> Result<()> {
     ];
 
     let rows = Rows { train: &train, held_out: Some(&held_out), whole: Some(&whole) };
-    let choices = Choices::new(run, &settings.protocol, &air)?;
-    let trainings = choices.trainings(&settings.protocol.fit);
+    let choices = choice::choose(run, &settings.protocol, &air)?;
+    let trainings = choice::trainings(&choices, &settings.protocol.fit);
     let contest =
         Contest::hold_searched(run, &trainings, &settings.protocol, &settings, |method, fit, seed| {
             let protocol = settings.protocol.with(fit);
@@ -166,7 +166,7 @@ fn run(run: &Run) -> Result<()> {
 fn report(
     run: &Run,
     settings: &Settings,
-    choices: &Choices,
+    choices: &[Choice],
     contest: &Contest<'_>,
     [train, test, weeks, year]: [&Dataset; 4],
 ) -> Result<()> {
@@ -219,7 +219,7 @@ fn report(
          seen** in a full run (same methods, same settings) before the first hour of 2016 was made the start of the main table; nothing \
          else was changed then.",
     );
-    choice::report(&mut out, choices, error(year, first))?;
+    choice::report(&mut out, &settings.protocol.fit, choices, error(year, first))?;
     all.data(&mut out)?;
     independent.data(&mut out)?;
     eve.data(&mut out)?;
@@ -228,8 +228,8 @@ fn report(
     let about = format!(
         "Protocol: hourly rows of 2014 and 2015 train; the last {VALIDATED} choose the weights, and train only where the search says *all rows*. One forecast from the first hour \
          of 2016 is scored on those that follow, up to the {TESTED}th. Columns are \
-         standardised by 2014 and 2015. Hidden layers of 100, batch 16, horizon {}, {} updates of Adam at a rate that rises to 1e-3 (BMM+: what its search says) and falls like a cosine (what \
-         `lotka-volterra` found better for every method), one Euler step of Δt = 1 per hour, dropout rate 0.2 or what the search says (none for NODE and cubature), `Σ₀ = 1e-6 I` or what the search says. The \
+         standardised by 2014 and 2015. Hidden layers of 100, batch 16, horizon {}, {} updates of Adam at a rate that rises to 1e-3 and falls like a cosine (what \
+         `lotka-volterra` found better for every method), one Euler step of Δt = 1 per hour, dropout rate 0.2 or what the search says (none for NODE and cubature), `Σ₀ = 1e-6 I`. The \
          paper's test is this single stretch of two days, so all runs share their data and differ in first weights and batches only.\n\n\
          **The year.** `year` is −1 or 1 in all training rows, in standard units, and 3 throughout the test: every model extrapolates. On rows of 2014 \
          and 2015 we saw what that does. BMM, trained on 2014, forecast the last weeks of 2014 over 47 hours as well as before when its training went on, and 2015 ever worse \
@@ -251,7 +251,7 @@ fn report(
         fit.steps / fit.train_options(0).validate_every,
         fit.horizon,
     );
-    contest.finish(choices.seconds(), &[], out, &about)
+    contest.finish(search::seconds(choices), &[], out, &about)
 }
 
 /// Mean squared error over the rows that are scored, of a forecast that stays where it is.
