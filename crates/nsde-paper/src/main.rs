@@ -12,7 +12,6 @@ mod fit;
 mod forecast;
 mod heat;
 mod ksg;
-mod look;
 mod machine;
 mod method;
 mod outcome;

@@ -126,11 +126,6 @@ impl Method {
         Fit { recipe, ..fit.clone() }
     }
 
-    /// Whether it keeps the weights that are best on data held out: a neural SDE. The others keep the last ones.
-    pub fn keeps_best(self) -> bool {
-        self.baseline().is_none() && self != Method::DiffWgp
-    }
-
     /// What of a training concerns it: the rest is set to what it has always.
     pub fn fit(self, fit: &Fit) -> Fit {
         let mut fit = fit.clone();
@@ -141,13 +136,13 @@ impl Method {
             Method::Cubature => fit.keep = 1.0,
             Method::MonteCarlo | Method::Bmm | Method::BmmPlus => {}
             // Networks of their own, which have no dropout and begin at a point.
-            _ => (fit.keep, fit.init_var, fit.look) = (1.0, 0.0, None),
+            _ => (fit.keep, fit.init_var) = (1.0, 0.0),
         }
         fit
     }
 
     /// Fits it to `rows`, and returns these ways to predict with it. A neural SDE keeps the weights that are best on the rows held
-    /// out, if there are any; the others, whose last weights are kept, never see these unless all rows are asked for.
+    /// out, if there are any; the others, whose last weights are kept, never see these.
     pub fn train(
         self,
         predictions: &[&'static str],
@@ -158,16 +153,14 @@ impl Method {
         let moved = protocol.fit.moved;
         let apply = |data: &Dataset| moved.map_or_else(|| data.clone(), |moved| moved.apply(data));
         let train = apply(rows.train);
-        let whole = rows.whole.filter(|_| protocol.fit.again).map(apply);
-        let data = whole.as_ref().unwrap_or(&train);
         let samples = protocol.test_particles.last().copied().unwrap_or(2);
         let how = Training { rows: protocol.fit.horizon, adam: protocol.fit.train_options(seed) };
         if let Some((kind, stochastic)) = self.baseline() {
-            let net = baseline::train(kind, stochastic, data, &how)?;
+            let net = baseline::train(kind, stochastic, &train, &how)?;
             return Ok(vec![Box::new(Sequence { net, samples, stochastic })]);
         }
         if self == Method::DiffWgp {
-            return Ok(vec![Box::new(Processes { model: Wishart::train(data, &how)?, samples })]);
+            return Ok(vec![Box::new(Processes { model: Wishart::train(&train, &how)?, samples })]);
         }
         let fit = self.fit(&protocol.fit);
         let kernel = match self {
@@ -177,7 +170,7 @@ impl Method {
         };
         let options = Options { method: kernel, precision: Precision::F32, ..Options::default() };
         let seeds = (0..fit.members as u64).map(|member| seed + MEMBER * member);
-        let rows = Rows { train: &train, whole: whole.as_ref(), ..rows };
+        let rows = Rows { train: &train, ..rows };
         let train = |seed| fit.train_rows(rows, options, seed);
         let members = seeds.map(train).collect::<Result<Vec<_>>>()?;
         let predict = |name: &&'static str| -> Result<Box<dyn Forecaster>> {

@@ -88,9 +88,7 @@ fn run(run: &Run) -> Result<()> {
         weight_decay: 0.0,
         recipe: Recipe::Ours,
         members: 1,
-        look: None,
         moved: None,
-        again: false,
     };
     let splitting = Splitting::default();
     let settings = Settings {
