@@ -98,7 +98,7 @@ const DIFFERENCES: &str = "## What differs, and why\n\nThe paper leaves dropout 
     paper copies the figures of the first two and the last from their authors. Its robot data were not at hand: the columns of the robot are from another arm, and can be compared within themselves only. The \
     34 columns of air quality have rank 30, so their NLL rests on the noise each model adds; its page has the 30 independent ones \
     too, and another start of the forecast: the paper does not say where its own starts, and it decides the scores. Its year was not \
-    trained on; copies of the training rows in later years are our answer to that, for every method. It is one stretch of two days; that page has two days of every week of 2016 as well. ECE here is the \
+    trained on; copies of the training rows in later years are our answer to that, searched for like the rest. It is one stretch of two days; that page has two days of every week of 2016 as well. ECE here is the \
     standard one, which the paper's figures seem not to be. We train in single precision with the series \
     of moments in place of the printed formula, which is wrong in places (docs/departures.md).\n\n";
 
