@@ -1,9 +1,10 @@
 //! Fitting a neural SDE as the paper does (Sec. 6.4), and with what we add.
 
+use crate::look::Look;
 use anyhow::Result;
 use nsde::data::Dataset;
 use nsde::train::{
-    Architecture, ForecastTask, Objective, Progress, TrainOptions, TrainState, WindowOptions, advance,
+    Architecture, ForecastTask, Objective, Progress, Task, TrainOptions, TrainState, WindowOptions, advance,
 };
 use nsde::{Diffusion, Layer, Network, NeuralSde, Options, Scaling};
 use rand_chacha::ChaCha8Rng;
@@ -35,9 +36,20 @@ pub struct Fit {
     pub recipe: Recipe,
     /// Models that are trained alike but for their seeds, and predict together.
     pub members: usize,
+    /// Rows of the forecasts that choose the weights, see [`Look`]; windows as in the training choose them where there is none. The
+    /// key of a cell has it only where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub look: Option<usize>,
     /// A column that a model should not care about, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved: Option<Moved>,
+    /// Whether it is trained again, on the rows held out too, for as many updates as were best, see [`Rows::whole`].
+    #[serde(skip_serializing_if = "is_false")]
+    pub again: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// What a training has.
@@ -47,17 +59,19 @@ pub struct Rows<'a> {
     pub train: &'a Dataset,
     /// What chooses the weights, if they are chosen: else the last are kept.
     pub held_out: Option<&'a Dataset>,
+    /// All of them, for those that are trained again.
+    pub whole: Option<&'a Dataset>,
 }
 
 impl<'a> Rows<'a> {
     /// All rows train.
     pub fn all(train: &'a Dataset) -> Self {
-        Rows { train, held_out: None }
+        Rows { train, held_out: None, whole: None }
     }
 
     /// The rows `held_out` choose the weights.
     pub fn validated(train: &'a Dataset, held_out: &'a Dataset) -> Self {
-        Rows { train, held_out: Some(held_out) }
+        Rows { train, held_out: Some(held_out), whole: None }
     }
 }
 
@@ -106,12 +120,29 @@ impl Fit {
         self.train_rows(Rows::all(data), options, seed)
     }
 
-    /// The same, but keeps the weights that are best on the rows held out, if there are any.
+    /// The same, but keeps the weights that are best on the rows held out, if there are any, or is trained again for as long.
     pub fn train_rows(&self, rows: Rows<'_>, options: Options, seed: u64) -> Result<NeuralSde> {
         let task = self.task(rows.train, rows.held_out, options, seed)?;
         let how = self.train_options(seed);
         let mut state = TrainState::new(task.parameters());
-        while advance(&task, &how, task.stages(), &mut state)? != Progress::Done {}
+        let long = rows.held_out.zip(self.look).map(|(held_out, rows)| Look {
+            task: &task,
+            options,
+            held_out,
+            rows,
+            dt: self.dt,
+            init_var: self.init_var,
+            certain: self.noise_hidden.is_none(),
+        });
+        let looked: &dyn Task = long.as_ref().map_or(&task, |long| long);
+        while advance(looked, &how, task.stages(), &mut state)? != Progress::Done {}
+        let best = state.best_score.map(|(_, step)| step);
+        let Some((whole, best)) = rows.whole.zip(best).filter(|_| self.again) else {
+            return Ok(task.sde(state.result())?);
+        };
+        let task = self.task(whole, None, options, seed)?;
+        let mut state = TrainState::new(task.parameters());
+        while state.step < best && advance(&task, &how, task.stages(), &mut state)? != Progress::Done {}
         Ok(task.sde(state.result())?)
     }
 
@@ -206,6 +237,26 @@ mod tests {
     use crate::protocol::Protocol;
     use crate::standard::dataset;
     use nsde::data::Series;
+
+    /// A sawtooth of two columns.
+    fn rows(count: usize) -> Dataset {
+        let values = (0..count).flat_map(|n| [n as f64 % 5.0, 1.0 - n as f64 % 3.0]).collect();
+        let times = (0..count).map(|n| n as f64).collect();
+        let series = Series { name: "a".into(), times, values, inputs: Vec::new() };
+        dataset(&["x".into(), "y".into()], &[], vec![series])
+    }
+
+    #[test]
+    fn what_is_trained_again_sees_all_rows_and_is_trained_as_long() {
+        let (train, held_out, whole) = (rows(20), rows(8), rows(28));
+        let usual = Fit { steps: 3, ..Protocol::new(2, 1.0, 4, 2, 1..4).fit };
+        let again = Fit { again: true, ..usual.clone() };
+        let rows = Rows { train: &train, held_out: Some(&held_out), whole: Some(&whole) };
+        let trained = |fit: &Fit| fit.train_rows(rows, Options::default(), 1).unwrap();
+        // So few updates are looked at once, after the last: the best are all of them.
+        assert_eq!(trained(&again), usual.train(&whole, Options::default(), 1).unwrap());
+        assert_ne!(trained(&again), trained(&usual));
+    }
 
     #[test]
     fn a_column_moves_on_with_every_copy() {

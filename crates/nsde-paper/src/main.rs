@@ -12,6 +12,7 @@ mod fit;
 mod forecast;
 mod heat;
 mod ksg;
+mod look;
 mod machine;
 mod method;
 mod outcome;

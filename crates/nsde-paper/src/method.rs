@@ -126,6 +126,11 @@ impl Method {
         Fit { recipe, ..fit.clone() }
     }
 
+    /// Whether it keeps the weights that are best on data held out: a neural SDE. The others keep the last ones.
+    pub fn keeps_best(self) -> bool {
+        self.baseline().is_none() && self != Method::DiffWgp
+    }
+
     /// What of a training concerns it: the rest is set to what it has always.
     pub fn fit(self, fit: &Fit) -> Fit {
         let mut fit = fit.clone();
@@ -136,13 +141,13 @@ impl Method {
             Method::Cubature => fit.keep = 1.0,
             Method::MonteCarlo | Method::Bmm | Method::BmmPlus => {}
             // Networks of their own, which have no dropout and begin at a point.
-            _ => (fit.keep, fit.init_var) = (1.0, 0.0),
+            _ => (fit.keep, fit.init_var, fit.look) = (1.0, 0.0, None),
         }
         fit
     }
 
     /// Fits it to `rows`, and returns these ways to predict with it. A neural SDE keeps the weights that are best on the rows held
-    /// out, if there are any; the others, whose last weights are kept, never see these.
+    /// out, if there are any; the others, whose last weights are kept, never see these unless all rows are asked for.
     pub fn train(
         self,
         predictions: &[&'static str],
@@ -153,14 +158,16 @@ impl Method {
         let moved = protocol.fit.moved;
         let apply = |data: &Dataset| moved.map_or_else(|| data.clone(), |moved| moved.apply(data));
         let train = apply(rows.train);
+        let whole = rows.whole.filter(|_| protocol.fit.again).map(apply);
+        let data = whole.as_ref().unwrap_or(&train);
         let samples = protocol.test_particles.last().copied().unwrap_or(2);
         let how = Training { rows: protocol.fit.horizon, adam: protocol.fit.train_options(seed) };
         if let Some((kind, stochastic)) = self.baseline() {
-            let net = baseline::train(kind, stochastic, &train, &how)?;
+            let net = baseline::train(kind, stochastic, data, &how)?;
             return Ok(vec![Box::new(Sequence { net, samples, stochastic })]);
         }
         if self == Method::DiffWgp {
-            return Ok(vec![Box::new(Processes { model: Wishart::train(&train, &how)?, samples })]);
+            return Ok(vec![Box::new(Processes { model: Wishart::train(data, &how)?, samples })]);
         }
         let fit = self.fit(&protocol.fit);
         let kernel = match self {
@@ -170,7 +177,7 @@ impl Method {
         };
         let options = Options { method: kernel, precision: Precision::F32, ..Options::default() };
         let seeds = (0..fit.members as u64).map(|member| seed + MEMBER * member);
-        let rows = Rows { train: &train, ..rows };
+        let rows = Rows { train: &train, whole: whole.as_ref(), ..rows };
         let train = |seed| fit.train_rows(rows, options, seed);
         let members = seeds.map(train).collect::<Result<Vec<_>>>()?;
         let predict = |name: &&'static str| -> Result<Box<dyn Forecaster>> {

@@ -56,11 +56,6 @@ impl Scored {
     pub fn likely(self) -> f64 {
         self.nll.unwrap_or(self.mse)
     }
-
-    /// The CRPS, or the MSE where there is no density: it judges the columns one by one.
-    pub fn by_column(self) -> f64 {
-        self.crps.unwrap_or(self.mse)
-    }
 }
 
 impl Judge {

@@ -47,7 +47,9 @@ impl Protocol {
                 weight_decay: 0.0,
                 recipe: Recipe::Paper,
                 members: 1,
+                look: None,
                 moved: None,
+                again: false,
             },
             // As many function evaluations as cubature has.
             train_particles: 2 * (2 * dim + 1),

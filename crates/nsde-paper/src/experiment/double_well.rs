@@ -88,7 +88,9 @@ fn run(run: &Run) -> Result<()> {
         weight_decay: 0.0,
         recipe: Recipe::Ours,
         members: 1,
+        look: None,
         moved: None,
+        again: false,
     };
     let splitting = Splitting::default();
     let settings = Settings {
