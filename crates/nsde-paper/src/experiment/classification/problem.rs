@@ -2,7 +2,7 @@
 
 use crate::baseline::Sequences;
 use crate::run::Run;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 /// Which problem.
@@ -131,8 +131,12 @@ fn reviews(run: &Run, number: usize) -> Result<Problem> {
     }
     let splits = run.data.text("imdb/imdb.splits.txt.gz")?;
     let splits: Vec<&str> = splits.lines().collect();
-    let line = splits[number % splits.len()];
-    let test = line.split(' ').map(str::parse).collect::<Result<Vec<usize>, _>>()?;
+    let Some(line) = splits.get(number % splits.len().max(1)) else { bail!("the splits of IMDB are empty") };
+    let test =
+        line.split(' ').map(str::parse).collect::<Result<Vec<usize>, _>>().context("splits of IMDB")?;
+    if let Some(beyond) = test.iter().find(|i| **i >= all.len()) {
+        bail!("splits of IMDB: there is no review {beyond}, the last is {}", all.len() - 1);
+    }
     let mut is_test = vec![false; all.len()];
     test.iter().for_each(|i| is_test[*i] = true);
     let train = (0..all.len()).filter(|i| !is_test[*i]);
