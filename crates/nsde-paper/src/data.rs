@@ -38,7 +38,7 @@ impl Data {
         let plain = self.path(file.trim_end_matches(".gz"));
         let Some(path) = [path.clone(), plain].into_iter().find(|p| p.is_file()) else {
             bail!(
-                "{MISSING}: there is no {}. Download {} into a folder and let `nsde-paper prepare --from FOLDER` make the file, or name \
+                "{MISSING}: there is no {}. Get {} into a folder and let `nsde-paper prepare --from FOLDER` make the file, or name \
                  the folder that holds `{file}` by --data DIR or the variable NSDE_DATA (docs/data.md)",
                 path.display(),
                 source(file)

@@ -96,7 +96,10 @@ fn missing_data_are_asked_for() {
             .expect("the program starts");
         let words = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && words.contains("the data are not here"), "{name}: {words}");
-        assert!(words.contains("NSDE_DATA") && words.contains("Get "), "{name}: {words}");
+        assert!(
+            words.contains("NSDE_DATA") && words.contains("Get ") && words.contains("prepare"),
+            "{name}: {words}"
+        );
     }
 }
 
